@@ -98,7 +98,7 @@ class Runner:
     def results(self) -> tuple[mx.array, ...]:
         """Evaluated, these mean that every step so far has ended, and that its pages are written."""
         if self._kernels is not None:
-            return tuple(self._model.arena.pools.fences)
+            return (self._model.arena.pools.fence,)
         return self._functional.written
 
     @property

@@ -1,6 +1,6 @@
 // Joins the partitions of decode_attention or prefill_attention: out = Σ_p 2^(m_p − m) o_p / Σ_p 2^(m_p − m) l_p, with m = max m_p.
 //
-// One threadgroup a query row. Simdgroups share the partitions out among themselves; a lane holds 4 elements of a head (VECTORS
+// `partial` has the o_p of all rows, and behind these (m_p, l_p) of all. One threadgroup a query row. Simdgroups share the partitions out among themselves; a lane holds 4 elements of a head (VECTORS
 // times). Partitions that no key of the sequence lies in were never written and are not read: decode attention's are found by
 // the sequence's length, and of prefill's (RAGGED) all have a sum, which is 0 then.
 #pragma body
@@ -11,6 +11,7 @@ const uint lane = thread_index_in_simdgroup;
 const uint simdgroup = simdgroup_index_in_threadgroup;
 const uint row = threadgroup_position_in_grid.x;
 const uint partitions = uint(sizes[0]);
+const device float* sums = partial + size_t(threadgroups_per_grid.x) * partitions * HEAD_DIM;
 #if RAGGED
 if (int(row / HEADS) >= offsets[sizes[1]]) return;
 const uint first = 0, last = partitions - 1;

@@ -19,7 +19,7 @@ _SIMDGROUPS = 8
 
 
 class AttentionReduce:
-    """Joins parts that one kind of attention left: (rows, parts, head_dim) and their maxima and sums."""
+    """Joins parts that one kind of attention left, with their maxima and sums: see `parts`."""
 
     def __init__(
         self, executor: Executor, launches: Counter[str], shape: AttentionShape, *, ragged: bool
@@ -29,7 +29,7 @@ class AttentionReduce:
         self._kernel = Kernel(
             "attention_reduce",
             inputs=(
-                *("partial", "sums", "offsets" if ragged else "lengths", "sizes"),
+                *("partial", "offsets" if ragged else "lengths", "sizes"),
                 *(("sinks",) if shape.sinks else ()),
             ),
             outputs=("out",),
@@ -42,12 +42,21 @@ class AttentionReduce:
             },
         )
 
+    def parts(self, tokens: int, parts: int) -> Output:
+        """What an attention leaves of so many tokens: all parts, and behind them what each row needs of each.
+
+        One array, as each costs the host a microsecond: float32 (rows · parts · (head_dim + 2),), rows being
+        tokens · heads: (rows, parts, head_dim), not yet divided, and then (rows, parts, 2), maxima and sums.
+        """
+        rows = tokens * self._shape.heads
+        return Output((rows * parts * (self._shape.head_dim + 2),), mx.float32)
+
     def of_partitions(
         self,
         partial: mx.array,
-        sums: mx.array,
         lengths: mx.array,
         *,
+        partitions: int,
         tokens: int,
         partition: int,
         sinks: mx.array | None,
@@ -55,29 +64,33 @@ class AttentionReduce:
         """What decode attention left, of `tokens` new tokens a sequence; (tokens, heads · head_dim).
 
         Args:
-            partial: float32 (tokens · heads, partitions, head_dim), not yet divided.
-            sums: float32 (tokens · heads, partitions, 2): maxima and sums.
+            partial: see `parts`.
             lengths: of the sequences before it, int32, at least 8.
+            partitions: how many there are.
             tokens: a sequence's new ones.
             partition: keys of a partition.
             sinks: (heads,), with `shape.sinks`.
         """
-        sizes = device_integers(partial.shape[1], self._shape.window or 0)
-        inputs = {"partial": partial, "sums": sums, "lengths": lengths, "sizes": sizes}
-        return self._joined(inputs, {"TOKENS": tokens, "PARTITION": partition}, sinks)
+        sizes = device_integers(partitions, self._shape.window or 0)
+        inputs = {"partial": partial, "lengths": lengths, "sizes": sizes}
+        return self._joined(inputs, partitions, {"TOKENS": tokens, "PARTITION": partition}, sinks)
 
     def of_parts(
-        self, partial: mx.array, sums: mx.array, offsets: mx.array, sequences: int, sinks: mx.array | None
+        self, partial: mx.array, offsets: mx.array, *, parts: int, sequences: int, sinks: mx.array | None
     ) -> mx.array:
-        """What prefill attention left, with the same arrays; `offsets` as it takes them."""
-        sizes = device_integers(partial.shape[1], sequences)
-        inputs = {"partial": partial, "sums": sums, "offsets": offsets, "sizes": sizes}
-        return self._joined(inputs, {}, sinks)
+        """What prefill attention left; `offsets` as it takes them."""
+        inputs = {"partial": partial, "offsets": offsets, "sizes": device_integers(parts, sequences)}
+        return self._joined(inputs, parts, {}, sinks)
 
     def _joined(
-        self, inputs: Mapping[str, mx.array], template: Mapping[str, int], sinks: mx.array | None
+        self,
+        inputs: Mapping[str, mx.array],
+        parts: int,
+        template: Mapping[str, int],
+        sinks: mx.array | None,
     ) -> mx.array:
-        shape, rows = self._shape, inputs["partial"].shape[0]
+        shape = self._shape
+        rows = inputs["partial"].size // (parts * (shape.head_dim + 2))
         (out,) = self._kernel(
             dict(inputs) if sinks is None else {**inputs, "sinks": sinks},
             grid=(rows * _SIMDGROUPS * LANES, 1, 1),

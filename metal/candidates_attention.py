@@ -25,7 +25,7 @@ from metal.executors import Executor
 from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
-from metal.pools import Pages, Pools
+from metal.pools import Pages, Pools, no_fence
 from metal.prefill_attention import PrefillAttention
 from metal.trial_case import TOLERANCE, CaseBuilder, Contender, Params, SomeRows, against
 
@@ -91,7 +91,7 @@ class AttentionCase:
 
     def _pools(self) -> Pools:
         scene = self._scene
-        pools = Pools.whole(mx.array(scene.keys), mx.array(scene.values), mx.zeros(8, mx.int32))
+        pools = Pools.whole(mx.array(scene.keys), mx.array(scene.values), no_fence(scene.keys.dtype))
         mx.eval(pools.keys, pools.values, pools.fence)
         return pools
 
@@ -102,10 +102,8 @@ def decode(params: Params, executor: Executor) -> AttentionCase:
     kernel = DecodeAttention(executor, Counter(), attention.shape)
 
     def run(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
-        out, fence = kernel(
-            scene.qkv, scene.angles, pages_of(scene, pools), norms=scene.norms, sinks=scene.sinks
-        )
-        return [out], replace(pools, fence=fence)
+        out = kernel(scene.qkv, scene.angles, pages_of(scene, pools), norms=scene.norms, sinks=scene.sinks)
+        return [out], replace(pools, fence=out)
 
     runs = {BUILTIN: _functional(attention), "decode_attention": run}
     return AttentionCase(
@@ -122,8 +120,8 @@ def prefill(params: Params, executor: Executor) -> AttentionCase:
 
     def run(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
         angles = scene.angles[scene.positions]
-        queries, fence = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
-        places = pages_of(scene, replace(pools, fence=fence))
+        queries = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
+        places = pages_of(scene, pools)
         out, fence = kernel(queries, places, scene.offsets, longest, sinks=scene.sinks)
         return [out], replace(pools, fence=fence)
 

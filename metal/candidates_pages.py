@@ -21,7 +21,7 @@ from metal.matmul_pages import MatmulPages, takes_heads
 from metal.matvec import Norm
 from metal.matvec_weight import DenseWeight
 from metal.page_write import PageWrite
-from metal.pools import Pools
+from metal.pools import Pools, no_fence
 from metal.trial_case import TOLERANCE, CaseBuilder, CaseSpec, Contender, Params, against
 
 _EPSILON = 1e-5
@@ -85,8 +85,8 @@ class _Layer:
     bias: mx.array | None
 
 
-_Run = Callable[[mx.array, Pools], tuple[mx.array, mx.array]]
-"""Queries and the next fence of x, whose keys and values go to pools."""
+_Run = Callable[[mx.array, Pools], mx.array]
+"""Queries of x, whose keys and values go to pools."""
 
 
 class PageProductCase:
@@ -110,8 +110,8 @@ class PageProductCase:
     def error(self, name: str) -> float:
         """See `Case.error`; the rows' pages count as outputs, and whether others were left alone."""
         pools = self._empty()
-        queries, fence = self._runs_of(name)[0](self._x, pools)
-        mx.eval(queries, fence)
+        queries = self._runs_of(name)[0](self._x, pools)
+        mx.eval(queries)
         mx.synchronize()  # pages were written where MLX does not look: from here on anybody may read them
         (q, k, v), end = self._exact, _FIRST + _TOKENS
         stored = [pool[:, _FIRST:end] for pool in (pools.keys, pools.values)]
@@ -124,7 +124,7 @@ class PageProductCase:
         """See `Case.chain`; the next x is made of the queries' elements."""
         runs, x = self._runs_of(name), self._x
         for link in range(links):
-            queries, _ = runs[link % len(runs)](x, self._pools[link % len(runs)])
+            queries = runs[link % len(runs)](x, self._pools[link % len(runs)])
             x = _fitted(queries, self._product.width)
         return [x]
 
@@ -164,7 +164,7 @@ class PageProductCase:
         shape = self._product.shape
         size = shape.kv_heads, _ROOM, shape.head_dim
         keys, values = (mx.zeros(size, shape.dtype) for _ in range(2))
-        pools = Pools.whole(keys, values, mx.zeros(8, mx.int32))
+        pools = Pools.whole(keys, values, no_fence(shape.dtype))
         mx.eval(pools.keys, pools.values, pools.fence)
         return pools
 

@@ -136,9 +136,9 @@ def _gathered(write: PageWrite, gather: PageGather, attention: Attention, *, pad
         oldest = 0 if shape.window is None else max(0, history - shape.window + 1)
         first = oldest + scene.first % (history - oldest)
         angles = scene.angles[history : history + rows]
-        q, fence = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
+        q = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
         begin, tokens = device_integers(first)[:1], history + rows - first
-        places = replace(pools, fence=fence)
+        places = replace(pools, fence=q)
         if pads:
             keys, values, fence = gather(places, scene.tables[0], begin, tokens, rounded(tokens))
             mask = padded_mask(rows, tokens, shape.window, shape.dtype)
@@ -161,9 +161,8 @@ def _in_pages(write: PageWrite, kernel: PrefillAttention, attention: Attention) 
         rows = scene.qkv.shape[0]
         parts = kernel.parts(rows, history + rows)
         angles = scene.angles[history : history + rows]
-        queries, fence = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
-        places = pages_of(scene, replace(pools, fence=fence))
-        out, fence = kernel(queries, places, scene.offsets, rows, parts=parts)
+        queries = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
+        out, fence = kernel(queries, pages_of(scene, pools), scene.offsets, rows, parts=parts)
         return [out], replace(pools, fence=fence)
 
     return run

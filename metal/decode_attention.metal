@@ -13,7 +13,7 @@
 // a block's keys and values together, the first block's before the queries are made.
 //
 // FINAL: the only partition, so `out` is the answer. Otherwise out is (rows, partitions, HEAD_DIM), not yet divided, with
-// (maximum, sum) per row and partition in `sums`, for attention_reduce.
+// (maximum, sum) per row and partition behind it, for attention_reduce.
 #include "rope.h"
 
 #define MASKED -1.0e38f
@@ -87,8 +87,6 @@ const uint sequence = threadgroup_position_in_grid.y;
 const uint partition = threadgroup_position_in_grid.z;
 const uint partitions = threadgroups_per_grid.z;
 const uint slots = uint(pool[0]);
-
-if (threadgroup_position_in_grid.x == 0 && sequence == 0 && partition == 0 && index < 8) next_fence[index] = 0;
 
 const int history = lengths[sequence];
 const int begin = int(partition * PARTITION);
@@ -348,8 +346,10 @@ for (uint i = 0; i < PLACES; ++i) {
 #else
     store4(out + (out_row * partitions + partition) * HEAD_DIM + element, answer[i]);
     if (element == 0) {
-      sums[(out_row * partitions + partition) * 2] = shared_best[i];
-      sums[(out_row * partitions + partition) * 2 + 1] = all[i];
+      const size_t rows = size_t(threadgroups_per_grid.y * TOKENS) * (GROUP * KV_HEADS);
+      device float* sums = out + rows * partitions * HEAD_DIM + (out_row * partitions + partition) * 2;
+      sums[0] = shared_best[i];
+      sums[1] = all[i];
     }
 #endif
   }

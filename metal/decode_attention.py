@@ -18,7 +18,7 @@ from metal.emulator import CONSTANT_BELOW
 from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import LANES, Kernel
-from metal.pools import NEXT_FENCE, SMALLEST, Pages, check_arrays
+from metal.pools import SMALLEST, Pages, check_arrays
 from metal.source import Feature
 from metal.touched import Launched, Touched
 
@@ -63,8 +63,8 @@ class DecodeAttention:
         *,
         norms: HeadNorms | None = None,
         sinks: mx.array | None = None,
-    ) -> tuple[mx.array, mx.array]:
-        """Attends from the new tokens; returns (out, next fence).
+    ) -> mx.array:
+        """Attends from the new tokens.
 
         Args:
             qkv: (sequences · tokens, (heads + 2 kv_heads) · head_dim), a sequence's 1 to 8 tokens together.
@@ -74,8 +74,7 @@ class DecodeAttention:
             sinks: (heads,), with `shape.sinks`.
 
         Returns:
-            out (sequences · tokens, heads · head_dim) and the fence (8,) that the next launch on these pools
-            takes.
+            out (sequences · tokens, heads · head_dim), the next fence, too.
 
         Raises:
             KernelError: arrays that do not fit together.
@@ -88,7 +87,7 @@ class DecodeAttention:
         if partitions == 1 and sinks is not None:
             inputs["sinks"] = sinks
         template = sizes(shape, cut, tokens)
-        made = self._kernel(tuple(inputs), cut, is_final=partitions == 1)(
+        (out,) = self._kernel(tuple(inputs), cut, is_final=partitions == 1)(
             inputs,
             grid=(
                 template["CHUNKS"] * shape.kv_heads * template["SIMDGROUPS"] * LANES,
@@ -96,17 +95,14 @@ class DecodeAttention:
                 partitions,
             ),
             threadgroup=(template["SIMDGROUPS"] * LANES, 1, 1),
-            outputs=self._outputs(qkv.shape[0], partitions),
+            outputs=[self._output(qkv.shape[0], partitions)],
             template={"T": shape.dtype, **template},
         )
         if partitions == 1:
-            return made[0], made[1]
-        parts, sums, fence = made
-        lengths, partition = pages.lengths, cut.partition
-        out = self._reduce.of_partitions(
-            parts, sums, lengths, tokens=tokens, partition=partition, sinks=sinks
+            return out
+        return self._reduce.of_partitions(
+            out, pages.lengths, partitions=partitions, tokens=tokens, partition=cut.partition, sinks=sinks
         )
-        return out, fence
 
     def _inputs(
         self, qkv: mx.array, angles: mx.array, pages: Pages, norms: HeadNorms | None
@@ -124,14 +120,12 @@ class DecodeAttention:
         }
         return inputs if norms is None else inputs | {"q_norm": norms.query, "k_norm": norms.key}
 
-    def _outputs(self, tokens: int, partitions: int) -> list[Output]:
-        """The answer, or each partition's part of it with its maxima and sums; and the next fence."""
+    def _output(self, tokens: int, partitions: int) -> Output:
+        """The answer, or each partition's part of it."""
         shape = self._shape
         if partitions == 1:
-            return [Output((tokens, shape.heads * shape.head_dim), shape.dtype), NEXT_FENCE]
-        rows = tokens * shape.heads
-        parts = Output((rows, partitions, shape.head_dim), mx.float32)
-        return [parts, Output((rows, partitions, 2), mx.float32), NEXT_FENCE]
+            return Output((tokens, shape.heads * shape.head_dim), shape.dtype)
+        return self._reduce.parts(tokens, partitions)
 
     def _kernel(self, inputs: tuple[str, ...], cut: DecodeCut, *, is_final: bool) -> Kernel:
         key = (inputs, cut.ahead, is_final)
@@ -140,7 +134,7 @@ class DecodeAttention:
             self._attention[key] = Kernel(
                 "decode_attention",
                 inputs=inputs,
-                outputs=("out", "next_fence") if is_final else ("out", "sums", "next_fence"),
+                outputs=("out",),
                 executor=self._executor,
                 launches=self._launches,
                 in_place=("keys", "values"),

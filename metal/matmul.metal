@@ -139,10 +139,6 @@ threadgroup_barrier(mem_flags::mem_threadgroup);
 for (uint r = 0; r < M / 8; ++r) scales[r] = shares[SPLIT * M + r * 8 + thread_index_in_threadgroup / 8 % 8];
 #endif
 
-#if PAGES
-if (threadgroup_position_in_grid.x == 0 && thread_index_in_threadgroup < 8) next_fence[thread_index_in_threadgroup] = 0;
-#endif
-
 // Two parts of threadgroup memory in turn: who writes one has met all who read it when the other was full.
 #pragma unroll
 for (uint r = 0; r < M / 8; ++r) {

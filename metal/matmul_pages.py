@@ -13,7 +13,7 @@ from metal.kernel import Kernel
 from metal.matmul import FewRows, MatmulCut
 from metal.matvec import Norm
 from metal.matvec_weight import DenseWeight
-from metal.pools import NEXT_FENCE, SMALLEST, Pools, check_arrays
+from metal.pools import SMALLEST, Pools, check_arrays
 from metal.touched import Launched, Touched
 
 
@@ -56,17 +56,15 @@ class MatmulPages:
         self._kernel = Kernel(
             "matmul",
             inputs=("x", *self._rows.arrays, "angles", "slots", "keys", "values", "fence", "pool"),
-            outputs=("queries", "next_fence"),
+            outputs=("queries",),
             executor=executor,
             launches=launches,
             in_place=("keys", "values"),
             features={**self._rows.features, "RESIDUAL": 0, "ACTIVATION": 0, "PAGES": 1},
         )
 
-    def __call__(
-        self, x: mx.array, angles: mx.array, slots: mx.array, pools: Pools
-    ) -> tuple[mx.array, mx.array]:
-        """Rotated queries (heads, rows, head_dim) and the next fence.
+    def __call__(self, x: mx.array, angles: mx.array, slots: mx.array, pools: Pools) -> mx.array:
+        """Rotated queries (heads, rows, head_dim), which are the next fence, too.
 
         Args:
             x: (rows, K), rows 16 or 32, in the weight's dtype.
@@ -89,14 +87,14 @@ class MatmulPages:
         inputs |= {"keys": pools.keys, "values": pools.values, "fence": pools.fence, "pool": pools.slots}
         grid, threadgroup = self._rows.sizes(columns)
         heads = {"HEADS": shape.heads, "KV_HEADS": shape.kv_heads, "HEAD_DIM": shape.head_dim}
-        queries, fence = self._kernel(
+        (queries,) = self._kernel(
             inputs,
             grid=grid,
             threadgroup=threadgroup,
-            outputs=[Output((shape.heads, rows, shape.head_dim), shape.dtype), NEXT_FENCE],
+            outputs=[Output((shape.heads, rows, shape.head_dim), shape.dtype)],
             template={**self._rows.template(x, columns), **heads},
         )
-        return queries, fence
+        return queries
 
 
 def touched(launch: Launched) -> Touched:

@@ -17,7 +17,7 @@ const uint at = thread_position_in_grid.x * EACH;
 const uint kv_head = threadgroup_position_in_grid.y % KV_HEADS, layer = threadgroup_position_in_grid.y / KV_HEADS;
 
 if (threadgroup_position_in_grid.x == 0 && threadgroup_position_in_grid.y == 0 && thread_index_in_threadgroup < 8)
-  next_fence[thread_index_in_threadgroup] = 0;
+  next_fence[thread_index_in_threadgroup] = from_float<T>(0.0f);
 
 if (at < PAGE * HEAD_DIM && pair[0] != pair[1]) {
   const size_t base = size_t(kv_head) * uint(pool[0]) * HEAD_DIM + at;

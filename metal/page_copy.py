@@ -12,7 +12,7 @@ from metal.attention_shape import AttentionShape
 from metal.errors import KernelError
 from metal.executors import Executor
 from metal.kernel import Kernel
-from metal.pools import NEXT_FENCE, POOL_INPUTS, SMALLEST, Pools, check_arrays, pool_name
+from metal.pools import SMALLEST, Pools, check_arrays, next_fence, pool_name
 from metal.touched import Launched, Touched
 
 MOST_LAYERS = 8
@@ -31,10 +31,10 @@ class PageCopy:
         self._kernels = {1: self._kernel(1)}
 
     def __call__(self, layers: Sequence[Pools], pair: mx.array) -> mx.array:
-        """Copies a page onto another, in every layer; returns the next fence of all.
+        """Copies a page onto another, in every layer; returns the next fence.
 
         Args:
-            layers: pools of 1 to MOST_LAYERS layers that have as many slots; written in place.
+            layers: pools of 1 to MOST_LAYERS layers that have as many slots, and one fence; written in place.
             pair: int32 (2,), source and target: so few that a GPU reads them where the host has written them.
                 Or (8,), which the device has, with anything behind them. Where they are one page nothing is
                 copied.
@@ -51,9 +51,9 @@ class PageCopy:
         check_arrays("page copy", {"pair": (pair, few, mx.int32)})
         if count not in self._kernels:
             self._kernels[count] = self._kernel(count)
-        inputs = {"pair": pair, "pool": layers[0].slots}
+        inputs = {"fence": layers[0].fence, "pair": pair, "pool": layers[0].slots}
         for number, pools in enumerate(layers):
-            each = {"keys": pools.keys, "values": pools.values, "fence": pools.fence}
+            each = {"keys": pools.keys, "values": pools.values}
             inputs |= {pool_name(name, number): array for name, array in each.items()}
         pieces = shape.page_size * shape.head_dim * shape.dtype.size // 16
         sizes = {"HEAD_DIM": shape.head_dim, "PAGE": shape.page_size, "KV_HEADS": shape.kv_heads}
@@ -61,17 +61,16 @@ class PageCopy:
             inputs,
             grid=(-(-pieces // _THREADS) * _THREADS, shape.kv_heads * count, 1),
             threadgroup=(_THREADS, 1, 1),
-            outputs=[NEXT_FENCE],
+            outputs=[next_fence(shape.dtype)],
             template={"T": shape.dtype, **sizes},
         )
         return fence
 
     def _kernel(self, layers: int) -> Kernel:
-        names = [[pool_name(name, number) for number in range(layers)] for name in POOL_INPUTS]
-        keys, values, fences = names
+        keys, values = ([pool_name(name, number) for number in range(layers)] for name in ("keys", "values"))
         return Kernel(
             "page_copy",
-            inputs=(*keys, *values, *fences, "pair", "pool"),
+            inputs=(*keys, *values, "fence", "pair", "pool"),
             outputs=("next_fence",),
             executor=self._executor,
             launches=self._launches,

@@ -9,7 +9,7 @@ const uint index = thread_position_in_grid.x;
 const uint kv_head = threadgroup_position_in_grid.y;
 const uint slots = uint(pool[0]), tokens = uint(sizes[0]), kept = uint(sizes[1]);
 
-if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && index < 8) next_fence[index] = 0;
+if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && index < 8) next_fence[index] = from_float<T>(0.0f);
 
 const uint token = index / (HEAD_DIM / EACH), at = index % (HEAD_DIM / EACH) * EACH;
 if (token < tokens) {

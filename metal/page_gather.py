@@ -11,7 +11,7 @@ from metal.constants import device_integers
 from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import Kernel
-from metal.pools import NEXT_FENCE, Pools, check_arrays
+from metal.pools import Pools, check_arrays, next_fence
 from metal.touched import Launched, Touched
 
 _THREADS = 256
@@ -88,7 +88,7 @@ class PageGather:
             },
             grid=(-(-pieces // _THREADS) * _THREADS, shape.kv_heads, 1),
             threadgroup=(_THREADS, 1, 1),
-            outputs=[out, out, NEXT_FENCE],
+            outputs=[out, out, next_fence(shape.dtype)],
             template={"T": shape.dtype, "HEAD_DIM": shape.head_dim, "PAGE": shape.page_size},
         )
         return keys, values, fence

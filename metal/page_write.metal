@@ -12,8 +12,10 @@ const uint rows = threadgroups_per_grid.x;
 const uint item = (threadgroup_position_in_grid.y * SIMDGROUPS + simdgroup_index_in_threadgroup) * (32 / TEAM) + lane / TEAM;
 const uint at = lane % TEAM * 8;
 
+#if CHUNK || !QUERIES
 if (row == 0 && threadgroup_position_in_grid.y == 0 && thread_index_in_threadgroup < 8)
-  next_fence[thread_index_in_threadgroup] = 0;
+  next_fence[thread_index_in_threadgroup] = from_float<T>(0.0f);
+#endif
 
 const bool is_active = item < ITEMS && at < HEAD_DIM;
 const uint head = FIRST + min(item, uint(ITEMS - 1));

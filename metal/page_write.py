@@ -10,11 +10,12 @@ from metal.attention_shape import AttentionShape, HeadNorms
 from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import LANES, Kernel
-from metal.pools import NEXT_FENCE, SMALLEST, Pools, check_arrays
+from metal.pools import SMALLEST, Pools, check_arrays, next_fence
 from metal.touched import Launched, Touched
 
 _MOST_SIMDGROUPS = 8
-_PAGES, _QUERIES, _CHUNK = (), ("queries",), ("queries", "new_keys", "new_values")
+_FENCE = "next_fence"
+_PAGES, _QUERIES, _CHUNK = (_FENCE,), ("queries",), ("queries", "new_keys", "new_values", _FENCE)
 
 
 class PageWrite:
@@ -48,8 +49,8 @@ class PageWrite:
         pools: Pools,
         *,
         norms: HeadNorms | None = None,
-    ) -> tuple[mx.array, mx.array]:
-        """Writes keys and values; returns rotated queries (heads, rows, head_dim) and the next fence.
+    ) -> mx.array:
+        """Writes keys and values; returns rotated queries (heads, rows, head_dim), the next fence, too.
 
         Args:
             qkv: (rows, (heads + 2 kv_heads) · head_dim).
@@ -61,8 +62,8 @@ class PageWrite:
         Raises:
             KernelError: arrays that do not fit together.
         """
-        queries, fence = self._write(_QUERIES, qkv, angles, slots, pools, norms)
-        return queries, fence
+        (queries,) = self._write(_QUERIES, qkv, angles, slots, pools, norms)
+        return queries
 
     def chunk(
         self,
@@ -112,8 +113,10 @@ class PageWrite:
             grid=(rows * threads, groups, 1),
             threadgroup=(threads, 1, 1),
             outputs=[
-                *(Output((sizes[name], rows, shape.head_dim), shape.dtype) for name in made),
-                NEXT_FENCE,
+                next_fence(shape.dtype)
+                if name == _FENCE
+                else Output((sizes[name], rows, shape.head_dim), shape.dtype)
+                for name in made
             ],
             template={"T": shape.dtype, **cut},
         )
@@ -123,7 +126,7 @@ class PageWrite:
             self._kernels[made] = Kernel(
                 "page_write",
                 inputs=inputs,
-                outputs=(*made, "next_fence"),
+                outputs=made,
                 executor=self._executor,
                 launches=self._launches,
                 in_place=("keys", "values"),

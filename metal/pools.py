@@ -12,14 +12,8 @@ from metal.constants import device_integers
 from metal.errors import KernelError
 from metal.executors import Output
 
-FENCE = 8
-"""Elements of a fence (int32): with fewer, MLX would pass it as `constant`."""
-NEXT_FENCE = Output((FENCE,), mx.int32)
 SMALLEST = 8
 """Numbers that an array has at least: with fewer, MLX would pass them as `constant`, maybe from the host."""
-
-POOL_INPUTS = "keys", "values", "fence"
-"""By these names kernels take a layer's pools."""
 
 Expected = Mapping[str, tuple[mx.array, tuple[int, ...], mx.Dtype]]
 
@@ -32,7 +26,8 @@ class Pools:
         keys, values: (kv_heads, slots, head_dim); or the first page of the first head, (page_size, head_dim),
             a view of such an array. A device finds all of it from there, and a launch that was traced for one
             number of slots serves any.
-        fence: int32 (8,), yielded by the last launch that touched these pools.
+        fence: made by the last launch that touched these pools, or behind it: any array of their dtype, of at
+            least SMALLEST elements. It is not read: by taking it the next launch comes after that one.
         slots: int32 (4,), tokens that the pools have room for, and zeros; see `device_integers`.
     """
 
@@ -60,10 +55,22 @@ class Pools:
             {
                 "keys": (self.keys, pool, shape.dtype),
                 "values": (self.values, pool, shape.dtype),
-                "fence": (self.fence, (FENCE,), mx.int32),
+                "fence": (self.fence, self.fence.shape, shape.dtype),
                 "slots": (self.slots, (4,), mx.int32),
             },
         )
+        if self.fence.size < SMALLEST:
+            raise KernelError(f"{kernel}: a fence of {self.fence.size} elements; it has {SMALLEST} or more")
+
+
+def no_fence(dtype: mx.Dtype) -> mx.array:
+    """The fence of pools that no launch has touched."""
+    return mx.zeros((SMALLEST,), dtype)
+
+
+def next_fence(dtype: mx.Dtype) -> Output:
+    """One that a launch makes for the purpose: what else it makes would be too much to keep for it."""
+    return Output((SMALLEST,), dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,7 @@ class Pages:
 
 
 def pool_name(name: str, number: int) -> str:
-    """One of POOL_INPUTS, as a kernel calls it that takes several layers' pools, numbered from 0."""
+    """ "keys" or "values", as a kernel calls them that takes several layers' pools, numbered from 0."""
     return f"{name}_{number}" if number else name
 
 

@@ -10,7 +10,7 @@
 // when a maximum grew by more than SLACK, for weights up to 2^SLACK are as exact as those up to 1.
 //
 // SPLIT: few rows behind many keys would leave most of a device idle. So several threadgroups walk a part each of the keys of
-// the same rows, and `out` is (rows, parts, HEAD_DIM), not yet divided, with (maximum, sum) per row and part in `sums`, for
+// the same rows, and `out` is (rows, parts, HEAD_DIM), not yet divided, with (maximum, sum) per row and part behind it, for
 // attention_reduce; of a part in which a row sees nothing, only a sum of 0. The parts of a tile are as long as each other, whatever
 // its keys are.
 //
@@ -68,8 +68,10 @@ const uint sequence = threadgroup_position_in_grid.z;
 #endif
 const uint slots = uint(pool[0]), rows = uint(sizes[1]);
 
+#if !SPLIT
 if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && threadgroup_position_in_grid.z == 0 && index < 8)
-  next_fence[index] = 0;
+  next_fence[index] = from_float<T>(0.0f);
+#endif
 
 // The last rows see the most keys: they begin first.
 const int first_item = int((threadgroups_per_grid.x - 1 - threadgroup_position_in_grid.x) * ROWS);
@@ -257,8 +259,9 @@ for (uint r = 0; r < TILES; ++r) {
 #if SPLIT
   const size_t place = out_row * parts + my_part;
   if (item < items && column == 0) {
-    sums[place * 2] = maximum[r] * UNIT;
-    sums[place * 2 + 1] = all;
+    device float* sums = out + size_t(rows) * (GROUP * KV_HEADS) * parts * HEAD_DIM + place * 2;
+    sums[0] = maximum[r] * UNIT;
+    sums[1] = all;
   }
   if (item < items && lowest < end)
 #else

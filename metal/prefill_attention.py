@@ -17,7 +17,7 @@ from metal.constants import device_integers
 from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import LANES, Kernel
-from metal.pools import NEXT_FENCE, SMALLEST, Pages, check_arrays
+from metal.pools import SMALLEST, Pages, check_arrays, next_fence
 from metal.touched import Launched, Touched
 
 _THREADGROUP_BYTES = 32768
@@ -143,7 +143,8 @@ class PrefillAttention:
         """Attends from the new tokens; returns (out, next fence).
 
         Args:
-            queries: rotated, (heads, rows, head_dim), as PageWrite makes them.
+            queries: rotated, (heads, rows, head_dim), as PageWrite makes them: this launch's fence, as they
+                were made by the one before it.
             pages: with the new tokens' keys and values in them; `lengths` counts the tokens before
                 those. Only read; tables may have any width.
             offsets: int32, at least 8: sequence i has rows [offsets[i], offsets[i + 1]), maybe none.
@@ -153,8 +154,8 @@ class PrefillAttention:
             sinks: (heads,), with `shape.sinks`.
 
         Returns:
-            out (rows, heads · head_dim), undefined in rows of no sequence, and the fence (8,) that the next
-            launch on these pools takes.
+            out (rows, heads · head_dim), undefined in rows of no sequence, and what the next launch on these
+            pools takes for its fence; of keys in parts, of few rows then, this is out itself.
 
         Raises:
             KernelError: arrays that do not fit together.
@@ -173,22 +174,22 @@ class PrefillAttention:
         )
         if parts is None:
             return made[0], made[1]
-        return self._reduce.of_parts(made[0], made[1], offsets, sequences, sinks), made[2]
+        out = self._reduce.of_parts(made[0], offsets, parts=parts, sequences=sequences, sinks=sinks)
+        return out, out
 
     def _outputs(self, rows: int, parts: int | None) -> list[Output]:
         shape = self._shape
         if parts is None:
-            return [Output((rows, shape.heads * shape.head_dim), shape.dtype), NEXT_FENCE]
-        scores = rows * shape.heads, parts
-        return [Output((*scores, shape.head_dim), mx.float32), Output((*scores, 2), mx.float32), NEXT_FENCE]
+            return [Output((rows, shape.heads * shape.head_dim), shape.dtype), next_fence(shape.dtype)]
+        return [self._reduce.parts(rows, parts)]
 
     def _kernel(self, *, is_split: bool) -> Kernel:
         shape = self._shape
-        inputs = ("queries", "keys", "values", "tables", "offsets", "lengths", "fence", "pool", "sizes")
+        inputs = ("queries", "keys", "values", "tables", "offsets", "lengths", "pool", "sizes")
         return Kernel(
             "prefill_attention",
             inputs=(*inputs, *(("sinks",) if shape.sinks and not is_split else ())),
-            outputs=("out", "sums", "next_fence") if is_split else ("out", "next_fence"),
+            outputs=("out",) if is_split else ("out", "next_fence"),
             executor=self._executor,
             launches=self._launches,
             features={
@@ -214,7 +215,6 @@ class PrefillAttention:
             "tables": pages.tables,
             "offsets": offsets,
             "lengths": pages.lengths,
-            "fence": pages.pools.fence,
             "pool": pages.pools.slots,
             "sizes": device_integers(*sizes),
         }

@@ -113,14 +113,16 @@ class Unordered:
 class Recorder:
     """Keeps every launch that takes pools of `page_size` tokens a page, with the arrays it took and made.
 
-    Only arrays that went straight from launch to launch count: one that passed through an operation of MLX
-    joins nothing here, which is stricter than MLX is.
+    Only arrays that went straight from launch to launch count, and what shares their memory: one that an
+    operation of MLX computed joins nothing here, which is stricter than MLX is.
     """
 
     page_size: int
     steps: list[Step] = field(default_factory=list[Step])
     pools: list[RecordedPool] = field(default_factory=list[RecordedPool])
-    _makers: dict[int, tuple[mx.array, int]] = field(default_factory=dict[int, tuple[mx.array, int]])
+    _makers: dict[int, tuple[mx.array, frozenset[int]]] = field(
+        default_factory=dict[int, tuple[mx.array, frozenset[int]]]
+    )
     _last_wait: int | None = None
     _is_launching: bool = False
 
@@ -129,7 +131,7 @@ class Recorder:
 
         Raises KernelError for a kernel that takes pools and does not declare what it touches.
         """
-        if "fence" not in signature.inputs:
+        if "pool" not in signature.inputs:
             return self._unrecorded(source.name, launch)
         if source.name not in DECLARED:
             raise KernelError(f"kernel {source.name} takes pools and does not declare what it touches")
@@ -149,7 +151,7 @@ class Recorder:
                 self._after(request.inputs),
                 tuple(Touch(pool, pages) for pool in pools),
             )
-            self._makers |= {id(array): (array, len(self.steps)) for array in made}
+            self._keep(made, frozenset({len(self.steps)}))
             self.steps.append(step)
             return made
 
@@ -172,7 +174,7 @@ class Recorder:
             Touch(target, Touched(writes=self.all_pages(target))),
         )
         self.steps.append(Step("growth", Growth(source, target), self._after([]), touches))
-        self._makers |= {id(array): (array, len(self.steps) - 1) for array in new}
+        self._keep(new, frozenset({len(self.steps) - 1}))
 
     def all_pages(self, pool: int) -> frozenset[int]:
         """The pages of pool number `pool`."""
@@ -180,19 +182,22 @@ class Recorder:
 
     @contextmanager
     def _launching(self) -> Generator[None]:
-        self._is_launching = True
+        before, self._is_launching = self._is_launching, True
         try:
             yield
         finally:
-            self._is_launching = False
+            self._is_launching = before
 
     def _unrecorded(self, name: str, launch: Launcher) -> Launcher:
         def run(request: Request) -> list[mx.array]:
             known = {id(array) for pool in self.pools for array in (pool.keys, pool.values)}
             if any(id(array) in known for array in request.inputs):
-                raise KernelError(f"kernel {name} takes a pool and no fence")
+                raise KernelError(f"kernel {name} takes a pool and does not say so")
             with self._launching():
-                return launch(request)
+                made, makers = launch(request), self._made(request.inputs)
+            if makers:
+                self._keep(made, makers)
+            return made
 
         return run
 
@@ -200,7 +205,14 @@ class Recorder:
         return self._made(arrays) | self._host()
 
     def _made(self, arrays: Iterable[mx.array]) -> frozenset[int]:
-        return frozenset(self._makers[id(array)][1] for array in arrays if id(array) in self._makers)
+        with self._launching():
+            known = [self._makers[place][1] for place in map(_address, arrays) if place in self._makers]
+        return frozenset[int]().union(*known)
+
+    def _keep(self, made: Iterable[mx.array], makers: frozenset[int]) -> None:
+        """Who made arrays, which stay alive, so that nothing else comes to lie where they do."""
+        with self._launching():
+            self._makers |= {_address(array): (array, makers) for array in made}
 
     def _host(self) -> frozenset[int]:
         return frozenset() if self._last_wait is None else frozenset({self._last_wait})
@@ -231,7 +243,7 @@ class RecordingExecutor:
 
 def pool_names(signature: Signature) -> list[tuple[str, str]]:
     """What a kernel calls the keys and values of each layer whose pools it takes."""
-    layers = sum(name.startswith("fence") for name in signature.inputs)
+    layers = sum(name.startswith("keys") for name in signature.inputs)
     return [(pool_name("keys", number), pool_name("values", number)) for number in range(layers)]
 
 
@@ -277,6 +289,13 @@ def bytes_of(array: mx.array) -> Bytes:
     if not view.flags.c_contiguous:
         raise KernelError(f"an array of {array.shape} is not row-contiguous")
     return view.reshape(*view.shape[:-1], -1).view(np.uint8)
+
+
+def _address(array: mx.array) -> int:
+    """Where it lies."""
+    plain = array.view(mx.uint16) if array.dtype == mx.bfloat16 else array
+    mx.eval(plain)
+    return cast("NDArray[np.generic]", np.array(plain, copy=False)).ctypes.data
 
 
 def _bits(number: int) -> list[int]:

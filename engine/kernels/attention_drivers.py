@@ -135,7 +135,7 @@ class InPlaceDriver(_Layers):
         step = InPlacePrefill(
             self._kernels, arena, pager, table, tokens, angles, rows=tokens, staging=self._staging
         )
-        mx.async_eval(self._through(step, rows), self._arena.pools.fences)
+        mx.async_eval(self._through(step, rows), self._arena.pools.fence)
         table.length += tokens
 
     def decode(self, tables: Sequence[PageTable], rows: Rows) -> list[mx.array]:
@@ -149,7 +149,7 @@ class InPlaceDriver(_Layers):
         self._batches.stepped(batch.lengths + 1)
         for table in tables:
             table.length += 1
-        mx.async_eval(outs, pools.fences)
+        mx.async_eval(outs, pools.fence)
         return outs
 
     def fill(self, tokens: int) -> None:
@@ -161,9 +161,7 @@ class InPlaceDriver(_Layers):
     def repeat(self, x: mx.array) -> mx.array:
         """See `Driver.repeat`."""
         pools, batch = self._arena.pools, self._batch
-        out, pools.fences[:] = self._again(
-            x, self._base, batch.tables, batch.lengths, self._angles, pools.arrays
-        )
+        out, pools.fence = self._again(x, self._base, batch.tables, batch.lengths, self._angles, pools.arrays)
         mx.async_eval(out)
         return out
 
@@ -175,10 +173,10 @@ class InPlaceDriver(_Layers):
         lengths: mx.array,
         angles: mx.array,
         arrays: PoolArrays,
-    ) -> tuple[mx.array, list[mx.array]]:
+    ) -> tuple[mx.array, mx.array]:
         pools = ArenaPools.of(arrays)
         step = InPlaceStep(self._kernels, pools, Batch(tables, lengths), angles)
-        return self._through(step, [_after(base[0], x), *base[1:]])[-1], pools.fences
+        return self._through(step, [_after(base[0], x), *base[1:]])[-1], pools.fence
 
 
 def _after(rows: mx.array, before: mx.array) -> mx.array:

@@ -8,7 +8,7 @@ Two sets of operations work on it, never both at once. The functional set is `wr
 holds it. On a GPU that is true only while each step is evaluated before the next one is built; a step in
 flight would make MLX copy the whole pool. It alone takes quantised pages, whose codes, scales and biases are
 pools of their own (engine/kv/coding.py). The in-place set (engine/kv/in_place.py) gets the arrays themselves,
-as `pools`, with their fences.
+as `pools`, with their fence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from engine.kv.pool_memory import PoolMemory, page_spans
 from engine.kv.pool_spans import bits, copy, gather, write
 from metal.constants import device_integers
 from metal.page_copy import PageCopy
-from metal.pools import FENCE
+from metal.pools import no_fence
 
 KEYS, VALUES = "keys", "values"
 
@@ -69,14 +69,14 @@ class Arena:
         makers = {name: partial(empty_pool, kv_heads, plane) for name, plane in self._planes.items()}
         self.growing = GrowingPools(layers, page_size, makers)
         self._pools = self.growing.arrays
-        self._fences: list[mx.array] = []
         self._copiers: Sequence[PageCopy] | None = None
-        self._copied: Callable[[mx.array, PoolArrays], list[mx.array]] = lambda _pair, _arrays: []
+        self._copied: Callable[[mx.array, PoolArrays], mx.array] = lambda _pair, arrays: arrays[-1][0]
         self._due: PageCopied | None = None
         self._shows_views = False
         self.grew: Callable[[int, float], None] = lambda _bytes, _seconds: None
         self.met: Callable[[int, float], None] = lambda _bytes, _seconds: None
-        self._shown = ArenaPools(self._pools[KEYS], self._pools[VALUES], self._fences, device_integers(0))
+        fence, slots = no_fence(dtype), device_integers(0)
+        self._shown = ArenaPools(self._pools[KEYS], self._pools[VALUES], fence, slots)
         self.release()
 
     @property
@@ -121,20 +121,20 @@ class Arena:
         self._copy_what_is_due()
         self._copiers, self._shows_views = copiers, by_views
 
-        def copied(pair: mx.array, arrays: PoolArrays) -> list[mx.array]:
+        def copied(pair: mx.array, arrays: PoolArrays) -> mx.array:
             pools = ArenaPools.of(arrays)
             pools.copy_page(copiers or (), pair)
-            return pools.fences
+            return pools.fence
 
         self._copied = mx.compile(copied) if by_views else copied
         keys, values = ([], []) if by_views else (self._pools[KEYS], self._pools[VALUES])
-        self._shown = ArenaPools(keys, values, self._fences, self._shown.slots)
+        self._shown = ArenaPools(keys, values, self._shown.fence, self._shown.slots)
         self._show()
 
     def synchronize(self) -> None:
         """Wait for every launch that touches a pool: after this, anything may."""
         self._copy_what_is_due()
-        mx.eval(self._fences)
+        mx.eval(self._shown.fence)
 
     def reserve(self, pages: int, limit: int) -> None:
         """Make room for `pages` pages and some more, at most `limit` in all; what is stored stays."""
@@ -155,7 +155,7 @@ class Arena:
     def release(self) -> None:
         """Free all arrays; what was stored is gone. The next reserve builds them anew."""
         self._due, self.unmet_bytes = None, 0
-        self._fences[:] = [mx.zeros(FENCE, mx.int32) for _ in range(self._layers)]
+        self._shown.fence = no_fence(self._shown.fence.dtype)
         self.growing.release()
         self._show()
 
@@ -253,7 +253,7 @@ class Arena:
     def state(self) -> list[mx.array]:
         """Every array, with what is due to be written there."""
         self._copy_what_is_due()
-        return [*chain.from_iterable(self._pools.values()), *self._fences]
+        return [*chain.from_iterable(self._pools.values()), self._shown.fence]
 
     def written(self) -> list[mx.array]:
         """Small arrays that are there as soon as what a functional step writes is, in its last layer too.
@@ -266,7 +266,7 @@ class Arena:
         due, self._due = self._due, None
         if due is not None:
             pair = mx.array([due.source, due.target], dtype=mx.int32)
-            self._fences[:] = self._copied(pair, self._shown.arrays)
+            self._shown.fence = self._copied(pair, self._shown.arrays)
 
     def _show(self) -> None:
         """Let kernels see what there is now."""

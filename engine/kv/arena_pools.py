@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import mlx.core as mx
 
 from metal.page_copy import PageCopy, together
-from metal.pools import Pools
+from metal.pools import SMALLEST, Pools
 
-PoolArrays = tuple[list[mx.array], list[mx.array], list[mx.array], list[mx.array]]
-"""Keys, values and fences of every layer, and the slots."""
+PoolArrays = tuple[list[mx.array], list[mx.array], list[mx.array]]
+"""Keys and values of every layer; the fence, and the slots."""
 
 
 @dataclass(slots=True)
 class ArenaPools:
-    """Of every layer keys, values and the last fence, as in Pools; and the slots of all.
+    """Of every layer keys and values, as in Pools; the fence and the slots of all.
 
-    A fence is yielded by each kernel that touches a layer's pools and taken by the next: it is all that MLX
-    knows of their order.
+    One fence serves all layers: each launch that touches pools takes what the last one made, and so comes
+    after all before it. It is all that MLX knows of their order.
 
     Attributes:
         first: the layer whose they are, the first of them.
@@ -27,38 +27,32 @@ class ArenaPools:
 
     keys: list[mx.array]
     values: list[mx.array]
-    fences: list[mx.array]
+    fence: mx.array
     slots: mx.array
     first: int = 0
 
     @classmethod
     def of(cls, arrays: PoolArrays, first: int = 0) -> ArenaPools:
         """Those of `arrays`, from layer `first` on; a fence that is handed on here is not put there."""
-        keys, values, fences, (slots,) = arrays
-        return cls(keys, values, list(fences), slots, first)
+        keys, values, (fence, slots) = arrays
+        return cls(keys, values, fence, slots, first)
 
     @property
     def arrays(self) -> PoolArrays:
-        """All of them, as what is traced takes them."""
-        return self.keys, self.values, self.fences, [self.slots]
+        """All of them, as what is traced takes them: of a fence, which may have any shape, the beginning."""
+        return self.keys, self.values, [self.fence.reshape(-1)[:SMALLEST], self.slots]
 
     def part(self, layers: range) -> PoolArrays:
-        """The same of layers that follow each other."""
+        """Of layers that follow each other, with the fence as it is."""
         own = slice(layers.start - self.first, layers.stop - self.first)
-        return self.keys[own], self.values[own], self.fences[own], [self.slots]
+        return self.keys[own], self.values[own], [self.fence, self.slots]
 
     def layer(self, index: int) -> Pools:
         """Those of one layer as they are now."""
         own = index - self.first
-        return Pools(self.keys[own], self.values[own], self.fences[own], self.slots)
-
-    def hand_on(self, index: int, fence: mx.array) -> None:
-        """A launch on a layer's pools has yielded this: the next one takes it."""
-        self.fences[index - self.first] = fence
+        return Pools(self.keys[own], self.values[own], self.fence, self.slots)
 
     def copy_page(self, copiers: Sequence[PageCopy], pair: mx.array) -> None:
-        """Copy a page onto another in every layer: by the kernel of each, and a `pair` as that takes it."""
-        for kernel, layers in together(copiers):
-            fence = kernel([self.layer(layer) for layer in layers], pair)
-            for layer in layers:
-                self.hand_on(layer, fence)
+        """Copy a page onto another in each of its layers, by the kernel of each, which takes `pair`."""
+        for kernel, places in together(copiers):
+            self.fence = kernel([self.layer(self.first + place) for place in places], pair)

@@ -1,8 +1,8 @@
-"""The in-place set: kernels write pages and read them, and fences carry the order.
+"""The in-place set: kernels write pages and read them, and a fence carries the order.
 
 MLX orders only what it knows: a kernel's outputs. A pool that a kernel writes is an input to MLX, so every
-launch that touches a layer's pools takes the fence that the last one yielded, and yields the next. Whoever
-else touches pools (growing the arena, the host) synchronises first.
+launch that touches pools takes something that the last one made, the fence. Whoever else touches pools
+(growing the arena, the host) synchronises first.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class AttentionKernels:
 
 
 class InPlaceStep:
-    """One step of a batch, 1 to 8 tokens a sequence: an Attend that puts the next fences into `pools`."""
+    """One step of a batch, 1 to 8 tokens a sequence: an Attend that puts the next fence into `pools`."""
 
     def __init__(
         self,
@@ -191,8 +191,7 @@ class InPlaceStep:
         index = layer.index
         pages = Pages(self._pools.layer(index), self._batch.tables, self._batch.lengths)
         decode = self._kernels[layer.shape].decode
-        out, fence = decode(qkv, self._angles, pages, norms=layer.norms)
-        self._pools.hand_on(index, fence)
+        self._pools.fence = out = decode(qkv, self._angles, pages, norms=layer.norms)
         return out
 
 
@@ -263,22 +262,21 @@ class InPlacePrefill:
         if first == self._begin and not pads and not is_short:
             q, keys, values, fence = kernels.write.chunk(*arguments, norms=layer.norms)
         elif attention is not None:
-            q, fence = kernels.write.queries(*arguments, norms=layer.norms)
-            pages = Pages(replace(pools, fence=fence), self._table[None], self._lengths)
+            q = kernels.write.queries(*arguments, norms=layer.norms)
+            pages = Pages(pools, self._table[None], self._lengths)
             parts = attention.parts(rows, self._end - first)
-            out, fence = attention(q, pages, self._offsets, rows, parts=parts)
-            self._pools.hand_on(index, fence)
+            out, self._pools.fence = attention(q, pages, self._offsets, rows, parts=parts)
             return out
         else:
-            q, fence = kernels.write.queries(*arguments, norms=layer.norms)
+            q = kernels.write.queries(*arguments, norms=layer.norms)
             keys, values, fence = kernels.gather(
-                replace(pools, fence=fence),
+                replace(pools, fence=q),
                 self._table,
                 device_integers(first)[:1],
                 self._end - first,
                 rounded(self._end - first) if pads else 0,
             )
-        self._pools.hand_on(index, fence)
+        self._pools.fence = fence
         if pads:
             out = attend_padded(q, keys, values, shape.scale, self._padded_mask(first, layer))
         else:

@@ -229,36 +229,32 @@ class InPlaceChunk(ProjectingAttend[mx.array]):
 
     def __call__(self, layer: AttentionLayer, x: mx.array, projection: Projection) -> mx.array:
         """See ProjectingAttend; what comes out of padding means nothing."""
-        index, shape, numbers = layer.index, layer.shape, self._numbers
-        kernels = self._kernels[shape]
-        q, pools = self._written(layer, x, projection)
+        shape, numbers = layer.shape, self._numbers
+        pools = self._pools.layer(layer.index)
+        q = self._written(layer, x, projection, pools)
         if shape.window not in self._gathered:
-            return self._in_pages(layer, q, pools)
+            return self._in_pages(shape, q, pools)
         span, room, mask = self._gathered[shape.window]
-        keys, values, fence = kernels.gather.rows(pools, numbers.table[0], span[4:5], room, span[:4])
-        self._pools.hand_on(index, fence)
+        gather = self._kernels[shape].gather
+        keys, values, self._pools.fence = gather.rows(
+            replace(pools, fence=q), numbers.table[0], span[4:5], room, span[:4]
+        )
         out = attend_padded(q, keys, values, shape.scale, mask)
         return out.swapaxes(0, 1).reshape(x.shape[0], -1)
 
-    def _written(self, layer: AttentionLayer, x: mx.array, projection: Projection) -> tuple[mx.array, Pools]:
-        """Rotated queries (heads, rows, head_dim), and the layer's pools with the chunk's keys and values."""
-        numbers, pools = self._numbers, self._pools.layer(layer.index)
+    def _written(self, layer: AttentionLayer, x: mx.array, projection: Projection, pools: Pools) -> mx.array:
+        """Rotated queries (heads, rows, head_dim); the chunk's keys and values go to the layer's pools."""
+        numbers = self._numbers
         if product := self._ops.to_pages(x, projection):
-            q, fence = product(x, numbers.angles, numbers.slots, pools)
-        else:
-            write, qkv = (
-                self._kernels[layer.shape].write,
-                self._ops.project(x, projection.norm, projection.linear),
-            )
-            q, fence = write.queries(qkv, numbers.angles, numbers.slots, pools, norms=layer.norms)
-        return q, replace(pools, fence=fence)
+            return product(x, numbers.angles, numbers.slots, pools)
+        write = self._kernels[layer.shape].write
+        qkv = self._ops.project(x, projection.norm, projection.linear)
+        return write.queries(qkv, numbers.angles, numbers.slots, pools, norms=layer.norms)
 
-    def _in_pages(self, layer: AttentionLayer, q: mx.array, pools: Pools) -> mx.array:
-        kernels = self._kernels[layer.shape]
-        attention = kernels.in_pages(self._rows)
+    def _in_pages(self, shape: AttentionShape, q: mx.array, pools: Pools) -> mx.array:
+        attention = self._kernels[shape].in_pages(self._rows)
         assert attention is not None  # or its window were one of those that gather
         pages = Pages(pools, self._numbers.table, self._numbers.lengths)
         parts = attention.parts(self._rows, self._room)
-        out, fence = attention(q, pages, self._numbers.offsets, self._rows, parts=parts)
-        self._pools.hand_on(layer.index, fence)
+        out, self._pools.fence = attention(q, pages, self._numbers.offsets, self._rows, parts=parts)
         return out

@@ -42,8 +42,8 @@ Fewer would be through before those are.
 
 Windows = tuple[int | None, ...]
 """Of ChunkForm."""
-Behind = tuple[mx.array, list[mx.array]]
-"""What a piece leaves: hidden states (rows, width), and its layers' fences."""
+Behind = tuple[mx.array, mx.array]
+"""What a piece leaves: hidden states (rows, width), and the fence."""
 
 
 class ChunkStep:
@@ -69,6 +69,7 @@ class ChunkStep:
         first, *others = (range(begin, min(begin + PIECE, layers)) for begin in range(0, layers, PIECE))
         compiled = mx.compile if kernels.is_lazy else _as_it_is
         self._first: Callable[..., tuple[Behind, NumberArrays]] = compiled(partial(self._begin, first))
+        self._lowest = first
         self._others: list[tuple[range, Callable[..., Behind]]] = [
             (piece, compiled(partial(self._go_on, piece))) for piece in others
         ]
@@ -83,8 +84,8 @@ class ChunkStep:
     def __call__(self, table: PageTable, ids: Sequence[int]) -> mx.array:
         """Last hidden states (rows, width), at least as many rows as ids; what is behind them means nothing.
 
-        On a GPU the last layers are not evaluated, and the others are sent off. The arena's fences are then
-        those of this pass.
+        On a GPU the last layers are not evaluated, and the others are sent off. The arena's fence is then of
+        this pass.
 
         Args:
             table: of the sequence, whose pages are there already.
@@ -95,12 +96,13 @@ class ChunkStep:
         numbers = form.numbers(table, ids, self._arena.page_size, copied)
         written = self._staging.integers(numbers, is_sent=False)
         shape, windows = form.shape, form.windows
-        (x, pools.fences[:]), arrays = self._first(shape, windows, written, angles, pools.arrays)
+        going = ArenaPools.of(pools.arrays)
+        (x, going.fence), arrays = self._first(shape, windows, written, angles, going.part(self._lowest))
         for layers, piece in self._others:
             if self._kernels.is_lazy:
                 mx.async_eval(x)
-            own = slice(layers.start, layers.stop)
-            x, pools.fences[own] = piece(shape, windows, x, arrays, pools.part(layers))
+            x, going.fence = piece(shape, windows, x, arrays, going.part(layers))
+        pools.fence = going.fence
         self._traced.add((shape, angles.shape[0]))
         return x
 
@@ -117,10 +119,9 @@ class ChunkStep:
         angles: mx.array,
         arrays: PoolArrays,
     ) -> tuple[Behind, NumberArrays]:
-        """The first piece: tokens through `layers`, behind the copy of a page; and the chunk's numbers."""
+        """The first piece: tokens through `layers`; and the chunk's numbers."""
         ids, numbers = unpacked(shape, windows, self._decoder.attention[0].shape.dtype, written, angles)
         pools = ArenaPools.of(arrays)
-        pools.copy_page(self._copiers, numbers.pair)
         x = self._decoder.embed(ids, self._ops)
         return self._through(layers, shape, windows, x, numbers, pools), numbers.arrays
 
@@ -146,8 +147,9 @@ class ChunkStep:
         numbers: ChunkNumbers,
         pools: ArenaPools,
     ) -> Behind:
+        pools.copy_page(self._copiers[layers.start : layers.stop], numbers.pair)
         chunk = InPlaceChunk(self._kernels.ops, self._kernels.attention, pools, shape, windows, numbers)
-        return self._decoder.through(x, self._ops, chunk, layers), pools.fences
+        return self._decoder.through(x, self._ops, chunk, layers), pools.fence
 
     def _trace_logits(self, hidden: mx.array) -> mx.array:
         return self._decoder.logits(hidden, self._ops)

@@ -31,7 +31,7 @@ class DecodeStep:
     def __init__(self, decoder: Decoder, arena: Arena, kernels: Kernels, ops: LinearOps[mx.array]) -> None:
         self.launches: Counter[str] = Counter()
         self._decoder, self._arena, self._kernels, self._ops = decoder, arena, kernels, ops
-        self._run: Callable[..., tuple[mx.array, mx.array, list[mx.array]]] = (
+        self._run: Callable[..., tuple[mx.array, mx.array, mx.array]] = (
             mx.compile(self._trace) if kernels.is_lazy else self._trace
         )
         self._traced: dict[Shapes, Counter[str]] = {}
@@ -42,7 +42,7 @@ class DecodeStep:
     def __call__(self, tokens: mx.array, batch: Batch, positions: int) -> tuple[mx.array, mx.array]:
         """Float32 logits (tokens, vocab) and the lengths after the step, as in Batch; not evaluated.
 
-        The arena's fences are then those of this step.
+        The arena's fence is then that of this step.
 
         Args:
             tokens: uint32 (sequences · tokens,), a sequence's tokens together.
@@ -51,12 +51,12 @@ class DecodeStep:
         """
         pools, angles = self._arena.pools, self._decoder.rope.table(positions)
         before = self._kernels.launches.copy()
-        logits, lengths, fences = self._run(tokens, batch.tables, batch.lengths, angles, pools.arrays)
+        logits, lengths, fence = self._run(tokens, batch.tables, batch.lengths, angles, pools.arrays)
         shapes = (tokens.shape, batch.tables.shape, angles.shape)
         if launched := self._kernels.launches - before:
-            self._traced[shapes] = launched + operations([logits, lengths, *fences])
+            self._traced[shapes] = launched + operations([logits, lengths, fence])
         self.launches.update(self._traced[shapes])
-        pools.fences[:] = fences
+        pools.fence = fence
         return logits, lengths
 
     def pick(self, logits: mx.array) -> tuple[mx.array, mx.array]:
@@ -71,9 +71,9 @@ class DecodeStep:
         lengths: mx.array,
         angles: mx.array,
         arrays: PoolArrays,
-    ) -> tuple[mx.array, mx.array, list[mx.array]]:
+    ) -> tuple[mx.array, mx.array, mx.array]:
         pools = ArenaPools.of(arrays)
         step = InPlaceStep(self._kernels.attention, pools, Batch(tables, lengths), angles)
         hidden = self._decoder.hidden(tokens, self._ops, step)
         count = tokens.size // tables.shape[0]
-        return self._decoder.logits(hidden, self._ops), lengths + count, pools.fences
+        return self._decoder.logits(hidden, self._ops), lengths + count, pools.fence

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metal.attention_shape import AttentionShape, HeadNorms
-from metal.pools import Pages, Pools
+from metal.pools import Pages, Pools, no_fence
 from tests.metal.numbers import normal, wide
 
 Array = NDArray[np.float64]
@@ -75,7 +75,7 @@ def make_scene(
             Pools.whole(
                 mx.array(keys).astype(shape.dtype),
                 mx.array(values).astype(shape.dtype),
-                mx.zeros(8, mx.int32),
+                no_fence(shape.dtype),
             ),
             mx.array(tables),
             mx.array(padded, dtype=mx.int32),

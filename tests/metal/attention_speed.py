@@ -31,7 +31,7 @@ from metal.candidates_parts import normal, wide
 from metal.decode_attention import DecodeAttention
 from metal.decode_cut import DecodeCut, cut_for, cuts
 from metal.executors import Executor
-from metal.pools import FENCE, SMALLEST, Pages, Pools
+from metal.pools import SMALLEST, Pages, Pools, no_fence
 from metal.trial_case import TOLERANCE, relative_error
 from metal.trial_scope import ExecutorName, open_executor
 
@@ -162,16 +162,16 @@ def cut_name(data: Layers, cut: DecodeCut) -> str:
 
 
 def paged(data: Layers, executor: Executor, cut: DecodeCut) -> Step:
-    """Ours. Each layer's next launch takes the fence of its last one."""
+    """Ours. Each layer's next launch takes what its last one made."""
     kernel = DecodeAttention(executor, Counter(), data.shape, cut)
     tables = data.tables(kernel.partition)
-    fences = [mx.zeros((FENCE,), mx.int32) for _ in data.pools]
+    fences = [no_fence(data.shape.dtype) for _ in data.pools]
     mx.eval(tables, fences)
 
     def step(layer: int, qkv: mx.array) -> mx.array:
         pages = Pages(Pools.whole(*data.pools[layer], fences[layer]), tables, data.lengths)
-        out, fences[layer] = kernel(qkv, data.angles, pages)
-        return out
+        fences[layer] = kernel(qkv, data.angles, pages)
+        return fences[layer]
 
     return step
 

@@ -24,7 +24,7 @@ from metal.matmul import Matmul, matmul_cuts
 from metal.matmul_pages import MatmulPages
 from metal.matvec import Activation, Norm
 from metal.matvec_weight import DenseWeight
-from metal.pools import Pages, Pools
+from metal.pools import Pages, Pools, no_fence
 from metal.prefill_attention import PrefillAttention, PrefillCut
 from metal.source import KernelSource
 from tests.metal.test_cuda import cuda_text
@@ -135,15 +135,15 @@ def record_layer(executor: Recording, size: Size, begin: int, tokens: int, cut: 
     slots = mx.array([begin + row if row < tokens else -1 for row in range(rows)], dtype=mx.int32)
     lengths, offsets = (mx.array([*pair, *[0] * 6], dtype=mx.int32) for pair in ((begin, 0), (0, tokens)))
     pool = (size.kv_heads, room, size.head_dim)
-    pools = Pools(mx.zeros(pool, F16), mx.zeros(pool, F16), mx.zeros(8, mx.int32), device_integers(room))
+    pools = Pools(mx.zeros(pool, F16), mx.zeros(pool, F16), no_fence(F16), device_integers(room))
     x, angles = mx.zeros((rows, size.hidden), F16), mx.zeros((rows, size.head_dim))
     projections = weight(shape.qkv_width, size.hidden)
     project = MatmulPages(
         executor, launches, projections, next(iter(matmul_cuts(is_paired=True).values())), shape, norm=norm
     )
-    queries, fence = project(x, angles, slots, pools)
+    queries = project(x, angles, slots, pools)
     table = mx.arange(room // 16, dtype=mx.int32)[None]
-    pages = Pages(Pools(pools.keys, pools.values, fence, pools.slots), table, lengths)
+    pages = Pages(pools, table, lengths)
     out, _ = attention(queries, pages, offsets, rows, parts=attention.parts(rows, room))
     x = product(size.hidden, size.heads * size.head_dim)(out, x)
     product(size.hidden, size.inner)(product(2 * size.inner, size.hidden, "silu")(x), x)

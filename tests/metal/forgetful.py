@@ -1,4 +1,4 @@
-"""Launchers that forget a fence: what the recorder must find."""
+"""Launchers that forget the order: what the recorder must find."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Way = Literal["to take it", "to hand it on"]
 
 @dataclass(slots=True)
 class Forgetful:
-    """Launch number `at` of `kernel` takes no fence, or hands on the one it took for its own."""
+    """Launch number `at` of `kernel` takes no fence, or hands on copies of what it made."""
 
     kernel: str
     way: Way
@@ -31,12 +31,11 @@ class Forgetful:
             self.launches += 1
             if self.launches != self.at + 1:
                 return launch(request)
-            place = signature.inputs.index("fence")
-            taken, inputs = request.inputs[place], list(request.inputs)
-            if self.way == "to take it":
-                inputs[place] = mx.zeros_like(taken)
-            made = launch(replace(request, inputs=tuple(inputs)))
-            return [*made[:-1], taken] if self.way == "to hand it on" else made
+            if self.way == "to hand it on":
+                return [array + 0 for array in launch(request)]
+            place, inputs = signature.inputs.index("fence"), list(request.inputs)
+            inputs[place] = mx.zeros_like(inputs[place])
+            return launch(replace(request, inputs=tuple(inputs)))
 
         return forget
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metal.attention_shape import AttentionShape
-from metal.pools import Pages, Pools
+from metal.pools import Pages, Pools, no_fence
 from tests.metal.numbers import normal, wide
 
 Array = NDArray[np.float64]
@@ -57,7 +57,7 @@ def make_scene(shape: AttentionShape, sequences: Sequences, spare_rows: int = 0)
     mx.eval(keys, values)
     return Scene(
         normal((shape.heads, int(starts[-1]) + spare_rows, shape.head_dim), shape.dtype, 3),
-        Pages(Pools.whole(keys, values, mx.zeros(8, mx.int32)), mx.array(tables), lengths),
+        Pages(Pools.whole(keys, values, no_fence(keys.dtype)), mx.array(tables), lengths),
         mx.array([*starts.tolist(), *pad[1:]], dtype=mx.int32),
         normal((shape.heads,), shape.dtype, 93) if shape.sinks else None,
         [pair[0] for pair in stored],

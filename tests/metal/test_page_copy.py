@@ -135,7 +135,9 @@ def test_refuses_arrays_that_do_not_fit(kernel_cache: Path) -> None:
     with pytest.raises(KernelError, match="page copy: pools of 9 layers; 1 to 8 are taken"):
         copy([pools] * 9, mx.zeros(2, mx.int32))
     with pytest.raises(KernelError, match="page copy: fence is"):
-        copy([replace(pools, fence=mx.zeros(4, mx.int32))], mx.zeros(2, mx.int32))
+        copy([replace(pools, fence=mx.zeros(8, mx.int32))], mx.zeros(2, mx.int32))
+    with pytest.raises(KernelError, match="page copy: a fence of 4 elements; it has 8 or more"):
+        copy([replace(pools, fence=mx.zeros(4, shape.dtype))], mx.zeros(2, mx.int32))
 
 
 def test_other_compilers_accept_the_text(tmp_path: Path) -> None:

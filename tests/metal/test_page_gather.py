@@ -14,7 +14,7 @@ from metal.emulator import Emulator, LaunchReport, Mode
 from metal.errors import KernelError
 from metal.executors import EmulatedExecutor, Executor
 from metal.page_gather import PageGather
-from metal.pools import Pools
+from metal.pools import Pools, no_fence
 from tests.metal.numbers import normal, wide
 from tests.metal.texts import TextExecutor
 
@@ -39,7 +39,7 @@ def filled_pools(shape: AttentionShape, seed: int = 0) -> Pools:
     pool = (shape.kv_heads, 10 * shape.page_size, shape.head_dim)
     keys, values = (normal(pool, shape.dtype, 2 * seed + which) for which in (1, 2))
     mx.eval(keys, values)
-    return Pools.whole(keys, values, mx.zeros(8, mx.int32))
+    return Pools.whole(keys, values, no_fence(shape.dtype))
 
 
 def gathered(
@@ -80,7 +80,7 @@ def test_gathers_bit_for_bit_over_the_grid(
 def test_bits_that_are_no_number_are_kept(executor: Executor) -> None:
     shape = CASES[0][0]
     bits = mx.array(np.random.default_rng(3).integers(0, 1 << 16, (2, 160, 64)).astype(np.uint16))
-    pools = Pools.whole(bits.view(mx.float16), bits.view(mx.float16), mx.zeros(8, mx.int32))
+    pools = Pools.whole(bits.view(mx.float16), bits.view(mx.float16), no_fence(mx.float16))
     keys, values = gathered(executor, shape, pools, [0], 0, 16)
     for result in (keys, values):
         assert (np.array(result.view(mx.uint16)) == np.array(bits)[:, :16]).all()

@@ -23,7 +23,7 @@ from metal.matvec_weight import DenseWeight
 from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
-from metal.pools import Pages, Pools
+from metal.pools import Pages, Pools, no_fence
 from metal.prefill_attention import PrefillAttention
 from metal.recorder import Recorder, RecordingExecutor, Step, Wait, unordered
 from metal.replay import Replay, latest_first, order, random_order
@@ -61,7 +61,7 @@ class Chats:
         )
         pool = [normal((1, 8 * 16, 64), SHAPE.dtype, seed) for seed in range(2)]
         mx.eval(pool)
-        self.pools = Pools.whole(*pool, mx.zeros(8, mx.int32))
+        self.pools = Pools.whole(*pool, no_fence(SHAPE.dtype))
 
     def hand_on(self, fence: mx.array) -> None:
         self.pools = replace(self.pools, fence=fence)
@@ -73,16 +73,16 @@ class Chats:
     def write(self, slots: list[int]) -> mx.array:
         qkv, angles = normal((len(slots), 256), SHAPE.dtype, len(slots)), angle_rows(len(slots), 64)
         padded = mx.array([*slots, *[-1] * (8 - len(slots))], dtype=mx.int32)
-        queries, fence = self.writing.queries(qkv, angles, padded, self.pools)
-        self.hand_on(fence)
+        queries = self.writing.queries(qkv, angles, padded, self.pools)
+        self.hand_on(queries)
         return queries
 
     def project(self, slots: list[int]) -> mx.array:
         """As `write`, of as many rows as the product takes."""
         padded = mx.array([*slots, *[-1] * (16 - len(slots))], dtype=mx.int32)
         x = normal((16, 32), SHAPE.dtype, len(slots))
-        queries, fence = self.projecting(x, angle_rows(16, 64), padded, self.pools)
-        self.hand_on(fence)
+        queries = self.projecting(x, angle_rows(16, 64), padded, self.pools)
+        self.hand_on(queries)
         return queries
 
     def prefill(self, queries: mx.array, tables: list[list[int]], lengths: list[int], *offsets: int) -> None:
@@ -93,8 +93,7 @@ class Chats:
 
     def decode(self, tables: list[list[int]], lengths: list[int], tokens: int = 1) -> None:
         qkv = normal((len(tables) * tokens, 256), SHAPE.dtype, lengths[0])
-        _, fence = self.decoding(qkv, angle_rows(64, 64), self._pages(tables, lengths))
-        self.hand_on(fence)
+        self.hand_on(self.decoding(qkv, angle_rows(64, 64), self._pages(tables, lengths)))
 
     def copy(self, source: int, target: int) -> None:
         self.hand_on(self.copying([self.pools], mx.array([source, target], dtype=mx.int32)))
@@ -216,9 +215,10 @@ def test_readers_need_no_order() -> None:
 def test_a_launch_on_the_pools_of_two_layers_is_watched_in_both(emulated: Executor, forgets: bool) -> None:
     recorded = Recorder(16)
     first, second = (Chats(RecordingExecutor(emulated, recorded)) for _ in range(2))
-    for chats in (first, second):
-        chats.write(list(range(16)))
-    before = second.pools.fence
+    first.write(list(range(16)))
+    second.hand_on(first.pools.fence)
+    second.write(list(range(16)))
+    first.hand_on(before := second.pools.fence)
     fence = first.copying([first.pools, second.pools], mx.array([0, 1], dtype=mx.int32))
     first.hand_on(fence)
     second.hand_on(before if forgets else fence)
@@ -249,12 +249,12 @@ def test_a_page_that_is_not_there_is_an_error(emulated: Executor, monkeypatch: p
         Chats(RecordingExecutor(emulated, Recorder(16))).gather([0], 3, 1)
 
 
-def test_a_kernel_that_takes_a_pool_and_no_fence_is_refused(emulated: Executor) -> None:
+def test_a_kernel_that_takes_a_pool_and_does_not_say_so_is_refused(emulated: Executor) -> None:
     executor = RecordingExecutor(emulated, Recorder(16))
     chats = Chats(executor)
     chats.write([0])
     rows = chats.pools.keys
-    with pytest.raises(KernelError, match="pick takes a pool and no fence"):
+    with pytest.raises(KernelError, match="pick takes a pool and does not say so"):
         executor.build(load_source("pick"), Signature(("logits",), ("token", "mass")))(
             Request((rows,), (), {}, (32, 1, 1), (32, 1, 1))
         )

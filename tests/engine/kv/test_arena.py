@@ -227,7 +227,7 @@ def test_what_a_launch_broke_is_not_waited_for_any_more_when_all_is_freed(tmp_pa
     arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
     arena.work_in_place([])
     arena.reserve(4, limit=4)
-    arena.pools.hand_on(1, broken(tmp_path)())
+    arena.pools.fence = broken(tmp_path)()
     arena.release()
     arena.reserve(4, limit=4)
     assert not any(array.any() for array in arena.read([0, 3]).arrays.values())
