@@ -47,7 +47,6 @@
 #pragma body
 threadgroup_array(T, tiles, TILE_ELEMENTS);
 
-const uint index = thread_index_in_threadgroup;
 const uint lane = thread_index_in_simdgroup;
 const uint simdgroup = simdgroup_index_in_threadgroup;
 const uint kv_head = threadgroup_position_in_grid.y;
@@ -56,7 +55,7 @@ const uint loader = lane, walker = simdgroup;
 threadgroup T* const key_tile = tiles + simdgroup * (KEYS * (KEY_STRIDE > VALUE_STRIDE ? KEY_STRIDE : VALUE_STRIDE));
 threadgroup T* const value_tile = key_tile;
 #else
-const uint loader = index, walker = 0;
+const uint loader = thread_index_in_threadgroup, walker = 0;
 threadgroup T* const key_tile = tiles;
 threadgroup T* const value_tile = tiles + KEYS * KEY_STRIDE;
 #endif
@@ -69,8 +68,8 @@ const uint sequence = threadgroup_position_in_grid.z;
 const uint slots = uint(pool[0]), rows = uint(sizes[1]);
 
 #if !SPLIT
-if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && threadgroup_position_in_grid.z == 0 && index < 8)
-  next_fence[index] = from_float<T>(0.0f);
+if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && threadgroup_position_in_grid.z == 0 && thread_index_in_threadgroup < 8)
+  next_fence[thread_index_in_threadgroup] = from_float<T>(0.0f);
 #endif
 
 // The last rows see the most keys: they begin first.
