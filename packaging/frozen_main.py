@@ -39,7 +39,7 @@ def main() -> int:
     if arguments[:1] != ["-m"]:
         from app.__main__ import program
 
-        program()
+        return program()
     name = arguments[1] if len(arguments) > 1 else ""
     if name not in MODULES:
         print(f"error: {name or 'nothing'} is not a module that MLXR runs by name", file=sys.stderr)

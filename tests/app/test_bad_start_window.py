@@ -97,7 +97,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QLabel, QPushButton
 from app import bad_start
 from app.application import make_application
-from app.__main__ import main
+from app.command_line import main
 
 frozen_in, answers, space = sys.argv[1], sys.argv[2].split(","), list(map(int, sys.argv[3].split(",")))
 if frozen_in:

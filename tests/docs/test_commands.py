@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.__main__ import _parser, _without_wanted
 from app.cli.commands import COMMANDS
+from app.command_line import _parser, _without_wanted
 from app.errors import UsageError
 from tests.app.cli.conftest import Run
 from tests.app.cli.conftest import mlxr as mlxr

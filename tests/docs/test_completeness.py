@@ -12,8 +12,8 @@ from types import ModuleType
 import pytest
 
 import engine
-from app.__main__ import _parser
 from app.cli.commands import COMMANDS
+from app.command_line import _parser
 from app.paths import Paths
 from app.settings import SETTINGS
 from app.shortcuts import SHORTCUTS

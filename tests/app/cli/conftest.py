@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from app.__main__ import main
 from app.cli.cache_speed import measure_cache
 from app.cli.cache_speed_scene import CachePlan, Scene
 from app.cli.rows import Row
 from app.cli.targets import Subject, cache_targets
+from app.command_line import main
 from engine import EngineSettings
 from tests.fakes.random_model import write_random_model
 

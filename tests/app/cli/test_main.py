@@ -113,7 +113,8 @@ def test_an_account_without_home_is_told_what_to_set(mlxr: Run, monkeypatch: pyt
 
 ABORTS = """
 import atexit, os, sys, threading, time
-import app.__main__ as entry
+import app.command_line
+from app.__main__ import program
 class Abort:
     def __del__(self):
         os.abort()
@@ -127,8 +128,8 @@ def main():
     threading.Thread(target=lambda: (time.sleep(0.2), print(", saved", end=""))).start()
     atexit.register(lambda: print(", done", end=""))
     return 3
-entry.main = main
-entry.program()
+app.command_line.main = main
+sys.exit(program())
 """
 
 
@@ -155,7 +156,7 @@ import os
 import signal
 import sys
 
-from app.__main__ import MLX, program
+module = sys.argv.pop(1)
 
 
 class Pressed:
@@ -165,18 +166,21 @@ class Pressed:
         if self.is_loading:
             sys.meta_path.remove(self)
             os.kill(os.getpid(), signal.SIGINT)
-        self.is_loading = name == MLX
+        self.is_loading = name == module
 
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Pressed())
+from app.__main__ import program
+
 sys.argv = ["mlxr", "generate", "--prompt", "hi"]
 program()
 """
 
 
-def test_ctrl_c_while_mlx_is_loaded_is_no_fault_of_it() -> None:
+@pytest.mark.parametrize("module", [pytest.param("app.cli", id="the command line"), MLX])
+def test_ctrl_c_while_something_is_loaded_is_no_fault_of_it(module: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", PRESSED], capture_output=True, timeout=60, check=False, cwd=ROOT
+        [sys.executable, "-c", PRESSED, module], capture_output=True, timeout=60, check=False, cwd=ROOT
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")

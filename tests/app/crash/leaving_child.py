@@ -8,7 +8,7 @@ import threading
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
-from app.__main__ import main
+from app.command_line import main
 from app.crash.crash_words import LEAVE
 from app.widgets.banner import Banner
 

@@ -150,7 +150,7 @@ def test_a_disk_without_room_is_known_before_anything_is_written(
 
 LIMITED = """
 import resource, sys
-from app.__main__ import main
+from app.command_line import main
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
 sys.exit(main(["convert", *sys.argv[1:], "--quant", "q4", "--group-size", "32"]))
