@@ -54,9 +54,12 @@ class GrowingText(QPlainTextEdit):
         return round(first.layout().lineAt(0).height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 (Qt's name)
-        """Of another width its lines are wrapped anew."""
+        """Of another width its lines are wrapped anew. A scroll bar that comes as it is shown Qt misses."""
         super().resizeEvent(event)
         self.grow()
+        now = self.viewport().size()
+        if now.width() != event.size().width():
+            super().resizeEvent(QResizeEvent(now, event.size()))
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
         """Tell the frame to show the focus."""

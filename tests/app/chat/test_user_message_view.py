@@ -10,6 +10,7 @@ from app.chat.prose_view import ProseView
 from app.chat.tree import Versions
 from app.chat.user_message_view import LONGEST, PADDING, WIDEST, UserMessageView
 from app.store.records import ChatMessage
+from app.widgets.growing_text import GrowingText
 
 
 def view_of(qtbot: QtBot, appearance: Appearance, text: str) -> UserMessageView:
@@ -54,6 +55,19 @@ def test_a_very_long_message_is_folded_until_asked(qtbot: QtBot, appearance: App
         view._unfold.click()
     assert bubble(view).toPlainText() == text
     assert view.fit(700) > folded
+
+
+def test_lines_of_a_long_message_end_before_the_scroll_bar_of_its_editor(
+    qtbot: QtBot, appearance: Appearance
+) -> None:
+    view = view_of(qtbot, appearance, "i" * 2000)  # broken anywhere, so that its lines are full
+    view.height_changed.connect(lambda: view.resize(400, view.fit(400)))
+    view.start_editing()
+    assert view.editor
+    field = view.editor.focusProxy()
+    assert isinstance(field, GrowingText)
+    assert field.verticalScrollBar().maximum() > 0
+    assert field.horizontalScrollBar().maximum() == 0
 
 
 def test_the_pencil_stands_beside_the_bubble(qtbot: QtBot, appearance: Appearance) -> None:
