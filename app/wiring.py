@@ -97,9 +97,10 @@ class Desktop:
         self.chat_model = ChatModel(self.models, self.conversation)
         self.status = StatusViewModel(self.conversation.model_of)
         self.disk_use = DiskUseViewModel(self.chosen.values.ssd_cache == "on")
-        self.prediction = PredictionViewModel(self.engine.submit, self.conversation, self.models)
-        self.drafts = DraftsViewModel(self.store, self.conversation)
         self.edits = Edits(self.store)
+        told = (self.conversation, self.models, self.edits.answers)
+        self.prediction = PredictionViewModel(self.engine.submit, *told)
+        self.drafts = DraftsViewModel(self.store, self.conversation)
         self.trials = TrialsViewModel(self.engine.submit)
 
     def _make_window(self) -> None:

@@ -119,13 +119,13 @@ class ConversationViewModel(QObject):
         self._ask(self._shown, question, answers)
         return True
 
-    def edit(self, message_id: str, text: str) -> bool:
+    def edit(self, message_id: str, text: str, answers: int = 1) -> bool:
         """Send another version of a message of the user; the old one stays beside it. False as for `send`."""
         text = self._sendable(text)
         if not text or self._shown is None:
             return False
         old = self._shown.tree.get(message_id)
-        self._ask(self._shown, ChatMessage(old.chat_id, "user", text, old.parent_id))
+        self._ask(self._shown, ChatMessage(old.chat_id, "user", text, old.parent_id), answers)
         return True
 
     def regenerate(self, message_id: str, answers: int = 1, max_tokens: int | None = None) -> bool:
@@ -181,7 +181,9 @@ class ConversationViewModel(QObject):
             self._answering.cancel(leaf.id)
             self._update_state()
 
-    def draft(self, request_id: str, text: str, edited_id: str | None = None) -> Generate | None:
+    def draft(
+        self, request_id: str, text: str, edited_id: str | None = None, answers: int = 1
+    ) -> Generate | None:
         """What `send`, or `edit` of a message, would ask of the engine; None when there is nothing to ask."""
         text = self._sendable(text)
         if not text or self._models.state.phase not in ("ready", "resting"):
@@ -191,7 +193,7 @@ class ConversationViewModel(QObject):
             chat, tree = self._shown.chat, self._shown.tree
             above = tree.line(tree.get(edited_id).parent_id) if edited_id else tree.path
         path, model = (*above, ChatMessage(chat.id, "user", text)), self._models.state.path
-        return request_for(request_id, chat, path, model, self._models.sampling())
+        return request_for(request_id, chat, path, model, self._models.sampling(answers), answers)
 
     def new_chat(self) -> None:
         """Show an empty conversation; it becomes a chat with its first message."""

@@ -19,6 +19,7 @@ class Edits(QObject):
         super().__init__(parent)
         self._store = store
         self._words: dict[str, str] = {}  # by message; the one written in last is the last
+        self._answers: dict[str, int] = {}
         self._unsaved: dict[str, None] = {}  # in the same order
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
@@ -32,6 +33,14 @@ class Edits(QObject):
     def words(self, message_id: str) -> str | None:
         """The new words of a message; None while nobody changes it."""
         return self._words.get(message_id)
+
+    def answers(self, message_id: str) -> int:
+        """How many answers a message's new words are to have."""
+        return self._answers.get(message_id, 1)
+
+    def ask_for(self, message_id: str, answers: int) -> None:
+        """The new words of a message, which are about to be written, are to have so many answers."""
+        self._answers[message_id] = answers
 
     def newest(self, among: Set[str]) -> tuple[str, str] | None:
         """Of the messages `among` these, the one written in last: its new words, its id."""
@@ -47,6 +56,7 @@ class Edits(QObject):
 
     def drop(self, message_id: str) -> None:
         """They were sent, or are not wanted any more: the store is to forget them at once."""
+        self._answers.pop(message_id, None)
         if self._words.pop(message_id, None) is not None:
             self._note(message_id)
             self.save_now()

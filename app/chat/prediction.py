@@ -29,12 +29,15 @@ class PredictionViewModel(QObject):
         submit: Callable[[Command], None],
         conversation: ConversationViewModel,
         models: ModelsViewModel,
+        answers_to: Callable[[str], int] = lambda edited_id: 1,
         parent: QObject | None = None,
     ) -> None:
+        """`answers_to`: how many answers another version of a message is to have."""
         super().__init__(parent)
         self._submit = submit
         self._conversation = conversation
         self._models = models
+        self._answers_to = answers_to
         self._chats: Mapping[str, ChatMemory] = {}
         self._text = ""
         self._is_written = False  # since it was asked last
@@ -117,7 +120,9 @@ class PredictionViewModel(QObject):
         if self._models.state.phase == "resting" and not is_written:
             return
         self._asked_id = f"prediction-{next(self._numbers)}"
-        request = self._conversation.draft(self._asked_id, self._text, self._edited_id)
+        edited_id = self._edited_id
+        answers = self._answers_to(edited_id) if edited_id else 1
+        request = self._conversation.draft(self._asked_id, self._text, edited_id, answers)
         if request is None:
             self._say("")
         else:

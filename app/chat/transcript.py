@@ -32,12 +32,12 @@ NEW_MESSAGES = 2  # a question and its answer; more of them are built in slices
 class Transcript(QScrollArea):
     """Shows messages. It follows the newest one until the user scrolls up or looks at another version.
 
-    Intents, each with a message's id: `edited(id, text)`, `regenerated(id, answers)`, `kept(id)`,
+    Intents, each with a message's id: `edited(id, text, answers)`, `regenerated(id, answers)`, `kept(id)`,
     `branched(id)`, `stepped(id, -1 or 1)`, `way_chosen(id, number)` of its ways out; and `drafted(id, text)`
     while a message is being changed, with ("", "") when that is over.
     """
 
-    edited = Signal(str, str)
+    edited = Signal(str, str, int)
     regenerated = Signal(str, int)
     kept = Signal(str)
     branched = Signal(str)
@@ -149,8 +149,9 @@ class Transcript(QScrollArea):
         self._follow(True)
         self._place()
 
-    def edit(self, message_id: str) -> None:
-        """Open the editor of one of the user's messages, where it is built."""
+    def edit(self, message_id: str, answers: int) -> None:
+        """Open the editor of one of the user's messages, where it is built, to ask for so many answers."""
+        self._edits.ask_for(message_id, answers)
         for view in self._stack.views:
             if view.message.id == message_id and isinstance(view, UserMessageView):
                 view.start_editing()
@@ -203,7 +204,7 @@ class Transcript(QScrollArea):
 
     def _send_edit(self, view: MessageView, words: str) -> None:
         old = view.message.id
-        self.edited.emit(old, words)
+        self.edited.emit(old, words, self._edits.answers(old))
         self._edits.drop(old)  # a kill between the two leaves them twice, and not lost
 
     def _draft(self, view: MessageView, words: str | None) -> None:

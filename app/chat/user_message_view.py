@@ -75,10 +75,8 @@ class UserMessageView(MessageView):
 
     @Slot()
     def start_editing(self) -> None:
-        """Put an editor in the message's place, with the cursor in it."""
-        if self._editor:
-            return
-        editor = self.show_editor(self._message.text)
+        """Put an editor in the message's place, unless one is there, and the cursor in it."""
+        editor = self._editor or self.show_editor(self._message.text)
         editor.setFocus(Qt.FocusReason.OtherFocusReason)
         self.drafted.emit(editor.text)
         self.height_changed.emit()

@@ -13,9 +13,9 @@ from app.models.models_view_model import ModelsViewModel
 class WaysOut:
     """Takes the ways that the engine named.
 
-    `edit` opens the editor of a message; `store_in_bits` keeps the wish for KV memory of so many
-    bits for the model at a path; `show_context` shows where that one's context is set; `say` tells why
-    nothing could be asked anew.
+    `edit` opens the editor of a message, to ask for so many answers; `store_in_bits` keeps the wish for KV
+    memory of so many bits for the model at a path; `show_context` shows where that one's context is set;
+    `say` tells why nothing could be asked anew.
     """
 
     def __init__(
@@ -23,7 +23,7 @@ class WaysOut:
         conversation: ConversationViewModel,
         models: ModelsViewModel,
         pins: PinsViewModel,
-        edit: Callable[[str], None],
+        edit: Callable[[str, int], None],
         store_in_bits: Callable[[int, str], None],
         show_context: Callable[[str], None],
         say: Callable[[str], None],
@@ -55,8 +55,8 @@ class WaysOut:
                     limit = max(1, part.amount - refused.prompt_tokens)
                 case "evict":
                     self._pins.pin(part.chat, False)
-        if shortens:  # what is sent then asks for one answer
-            self._edit(self._question_of(message_id))
+        if shortens:
+            self._edit(self._question_of(message_id), answers)
             return
         if not self._conversation.regenerate(message_id, answers, limit):
             self._say(unasked(self._conversation.state, self._models.state, self._models.is_guide))

@@ -107,6 +107,24 @@ def test_what_helps_only_together_is_one_button(
     assert ended(qtbot, desktop) in ("complete", "length")
 
 
+def test_what_helps_only_with_a_shorter_message_opens_its_editor(
+    open_desktop: OpenDesktop, qtbot: QtBot, tmp_path: Path
+) -> None:
+    settings = EngineSettings(kv_pages=PAGES, kv_bits=8, cache=tmp_path / "cache")
+    desktop = open_desktop(lambda emit: Engine(emit, settings), GUIDE, tmp_path / "home")
+    pinned_chat(qtbot, desktop)
+    pinned_chat(qtbot, desktop, "Where are my chats saved?")
+    assert desktop.conversation.send(SENTENCE * 12, 4)
+    assert ended(qtbot, desktop) == "failed"
+    qtbot.mouseClick(way(qtbot, desktop, "Ask for one answer, and shorten"), Qt.MouseButton.LeftButton)
+    question = desktop.pane.transcript._stack.views[-2]
+    assert isinstance(question, UserMessageView)
+    assert question.editor
+    question.editor.sent.emit("hi")
+    assert len(desktop.conversation.together(desktop.conversation.messages[-1].id)) == 1
+    assert ended(qtbot, desktop) in ("complete", "length")
+
+
 def test_asking_for_fewer_answers(desktop: Desktop, qtbot: QtBot) -> None:
     assert desktop.conversation.send(LONG, 4)
     assert ended(qtbot, desktop) == "failed"
@@ -131,6 +149,40 @@ def test_shortening_opens_the_editor_and_storing_in_bits_is_a_setting(
     qtbot.waitUntil(lambda: "8 bits" in desktop.window.toast.text)
     file = SettingsFile(tmp_path / "home" / "settings.json")
     qtbot.waitUntil(lambda: file.load().settings.kv_cache == "8")
+
+
+def test_a_message_that_is_shortened_is_answered_in_as_many_ways_as_it_was_asked_for(
+    desktop: Desktop, qtbot: QtBot
+) -> None:
+    assert desktop.conversation.send(LONG, 4)
+    assert ended(qtbot, desktop) == "failed"
+    qtbot.mouseClick(way(qtbot, desktop, "Shorten"), Qt.MouseButton.LeftButton)
+    question = desktop.pane.transcript._stack.views[-2]
+    assert isinstance(question, UserMessageView)
+    assert question.editor
+    said = desktop.pane.status_line
+    qtbot.waitUntil(lambda: "This needs" in said.words)
+    assert desktop.conversation.messages[-1].error in said.words, "of as many answers"
+    question.editor.focusProxy().setPlainText(SENTENCE)
+    qtbot.waitUntil(lambda: "cached" in said.words)
+    question.editor.sent.emit(SENTENCE)
+    assert len(desktop.conversation.together(desktop.conversation.messages[-1].id)) == 4
+    assert ended(qtbot, desktop) != "failed"
+
+
+def test_a_message_that_is_to_be_shortened_and_stays_is_changed_as_any_other(
+    desktop: Desktop, qtbot: QtBot
+) -> None:
+    assert desktop.conversation.send(LONG, 4)
+    assert ended(qtbot, desktop) == "failed"
+    qtbot.mouseClick(way(qtbot, desktop, "Shorten"), Qt.MouseButton.LeftButton)
+    question = desktop.pane.transcript._stack.views[-2]
+    assert isinstance(question, UserMessageView)
+    question.stop_editing()
+    qtbot.mouseClick(question.edit_button, Qt.MouseButton.LeftButton)
+    assert question.editor
+    question.editor.sent.emit(SENTENCE)
+    assert len(desktop.conversation.together(desktop.conversation.messages[-1].id)) == 1
 
 
 @pytest.mark.parametrize("phase", ["none", "failed"])

@@ -125,7 +125,7 @@ def test_wishes_carry_the_messages_name(qtbot: QtBot, transcript: Transcript) ->
     transcript.regenerated.connect(lambda name, answers: heard.append(("again", name, answers)))
     transcript.branched.connect(lambda name: heard.append(("branch", name)))
     transcript.stepped.connect(lambda name, step: heard.append(("step", name, step)))
-    transcript.edited.connect(lambda name, words: heard.append(("edit", name, words)))
+    transcript.edited.connect(lambda name, words, answers: heard.append(("edit", name, words, answers)))
     transcript.drafted.connect(lambda name, words: heard.append(("draft", name, words)))
     first, last = view_of(transcript, question.id), view_of(transcript, answer.id)
     assert isinstance(first, UserMessageView)
@@ -141,7 +141,7 @@ def test_wishes_carry_the_messages_name(qtbot: QtBot, transcript: Transcript) ->
         ("branch", answer.id),
         ("step", answer.id, -1),
         ("draft", question.id, question.text),
-        ("edit", question.id, "words"),
+        ("edit", question.id, "words", 1),
         ("draft", "", ""),
     ]
 
