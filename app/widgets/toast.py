@@ -22,6 +22,7 @@ class Toast(QFrame):
         self._over = parent
         self._above = above
         self._undo: Callable[[], None] | None = None
+        self._words = ""
         self._text = QLabel()
         self._text.setTextFormat(Qt.TextFormat.PlainText)  # names in it may come from elsewhere
         self._button = QPushButton()
@@ -43,7 +44,7 @@ class Toast(QFrame):
     @property
     def text(self) -> str:
         """What it says."""
-        return self._text.text()
+        return self._words
 
     def say(self, text: str) -> None:
         """Say `text`."""
@@ -59,7 +60,7 @@ class Toast(QFrame):
         self._show(text)
 
     def _show(self, text: str) -> None:
-        self._text.setText(text)
+        self._words = text
         self.setAccessibleName(text)
         self._place()
         self.show()
@@ -75,12 +76,15 @@ class Toast(QFrame):
         return super().eventFilter(watched, event)
 
     def _place(self) -> None:
-        """Low in the middle; words that are too long for one line there take more."""
+        """Low in the middle; what is too long for one line there takes more, and a word for that is cut."""
+        self._text.setText(self._words)
         self._text.setWordWrap(False)
         self._text.setMinimumWidth(0)
         beside = self.sizeHint().width() - self._text.sizeHint().width()
         room = self._over.width() - 2 * SIDE - beside
         if self._text.sizeHint().width() > room:
+            cut, middle = self._text.fontMetrics().elidedText, Qt.TextElideMode.ElideMiddle
+            self._text.setText(" ".join(cut(word, middle, room) for word in self._words.split(" ")))
             self._text.setWordWrap(True)
             self._text.setMinimumWidth(room)
         self.adjustSize()

@@ -28,6 +28,22 @@ def test_it_offers_and_goes(qtbot: QtBot) -> None:
     assert undone == ["B"]
 
 
+def test_a_word_that_is_longer_than_a_line_leaves_room_for_the_way_back(qtbot: QtBot) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    parent.resize(420, 400)
+    parent.show()
+    toast = Toast(parent)
+    words = f"Deleted “https://example.org/{'a_long_way_' * 10}”"
+    toast.offer(words, "Undo", lambda: None)
+    assert parent.rect().contains(toast.geometry())
+    assert toast.rect().contains(toast._button.geometry())
+    assert toast._text.width() >= toast._text.fontMetrics().horizontalAdvance("Deleted “https://example.org…")
+    parent.resize(2000, 400)
+    qtbot.waitUntil(lambda: toast._text.text() == words)
+    assert toast.text == words
+
+
 def test_it_stays_in_the_middle(qtbot: QtBot) -> None:
     parent = QWidget()
     qtbot.addWidget(parent)
