@@ -166,7 +166,6 @@ class LogsPane(QWidget):
         self.copy_button.setToolTip("What `mlxr doctor --report` says, for a bug report")
         self.table.setModel(self.model)
         dress(self.table, "Entries of the log, the newest last")
-        self.table.setWordWrap(False)
         header = self.table.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.Interactive)
         header.setStretchLastSection(True)

@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
 )
 
 ROW_HEIGHT = 28
-LONG = 40
-"""Letters from which on a cell may be cut off, and says all of itself on hover."""
+LONG = 12
+"""Letters from which on a cell may be cut off in a narrow window, and says all of itself on hover."""
 
 _LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -27,6 +27,7 @@ def dress(table: QTableView, name: str) -> None:
     """Rows to be read, not edited; the first column takes the room that is left."""
     table.setAccessibleName(name)
     table.setShowGrid(False)
+    table.setWordWrap(False)  # of what is cut off, as much is seen as there is room for
     table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
     table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
     table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
