@@ -89,7 +89,9 @@ class MarkerTokenizer(ABC):
         rendered = self._render([self._guard(message) for message in messages])
         ids = self._known.pop(rendered, None)
         if ids is None:
-            ids = self._one_bos(self._cut(rendered, self._encode_split if TAG in rendered else self._marked))
+            goes_on = any(message.role == "assistant" for message in messages)
+            encode = self._encode_split if TAG in rendered else self._marked
+            ids = self._one_bos(self._cut(rendered, encode, goes_on=goes_on))
         self._known[rendered] = ids  # the last one now
         while len(self._known) > _KNOWN:
             del self._known[next(iter(self._known))]
@@ -138,22 +140,23 @@ class MarkerTokenizer(ABC):
         """See `Tokenizer.detokenizer`."""
         return StreamDetokenizer(self._pieces)
 
-    def _cut(self, text: str, encode: Callable[[str], list[int]]) -> list[int]:
+    def _cut(self, text: str, encode: Callable[[str], list[int]], *, goes_on: bool = False) -> list[int]:
         """Ids of a prompt's text, which `encode` makes, unless there are far too many of them."""
-        self._check_length(text, encode)
+        self._check_length(text, encode, goes_on=goes_on)
         return encode(text)
 
-    def _check_length(self, text: str, encode: Callable[[str], list[int]]) -> None:
+    def _check_length(self, text: str, encode: Callable[[str], list[int]], *, goes_on: bool = False) -> None:
         """Raises PromptTooLong where the beginning of `text` has twice as many tokens as are of use.
 
-        Cutting all of it, to say how many there are, would take a second for each megabyte.
+        Cutting all of it, to say how many there are, would take a second for each megabyte. `goes_on`:
+        whether it is a chat with answers in it, which another one can take the place of.
         """
         if (most := self.longest) is None or len(text) <= _LETTERS * most:
             return
         if len(encode(text[: _LETTERS * most])) > 2 * most:
             raise PromptTooLong(
                 f"the prompt has more than {2 * most:,} tokens and this model's context holds {most:,} "
-                "at most, answer included; shorten it"
+                f"at most, answer included; shorten it{' or start a new chat' if goes_on else ''}"
             )
 
     def _marked(self, text: str) -> list[int]:

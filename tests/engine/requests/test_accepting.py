@@ -72,6 +72,18 @@ def test_a_prompt_of_megabytes_is_refused_by_its_beginning(folder: Path) -> None
         )
 
 
+def test_a_chat_with_far_more_than_a_model_holds_may_begin_anew(folder: Path) -> None:
+    """As one that began with another model."""
+    first, answer = Message("user", "fox " * 10_000), Message("assistant", "b")
+    with running_engine(EngineSettings()) as listener:
+        listener.load(folder)
+        listener.submit(Generate("a", messages=(first, answer, Message("user", "hi"))))
+        assert listener.failed("a").error == (
+            "the prompt has more than 2,048 tokens and this model's context holds 1,024 at most, "
+            "answer included; shorten it or start a new chat"
+        )
+
+
 def test_a_chat_that_has_become_too_long_may_begin_anew(folder: Path) -> None:
     first, answer = Message("user", "a " * 40), Message("assistant", "b " * 40)
     with running_engine(EngineSettings(context=50)) as listener:
