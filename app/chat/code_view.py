@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase, QWheelEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QSizePolicy, QVBoxLayout, QWidget
 
 from app.appearance import Appearance
 from app.widgets.copy_button import CopyButton
+from app.widgets.plain_label import plain_label
 
 HEADER = 36
 PADDING = 12
@@ -30,8 +31,10 @@ class CodeView(QFrame):
     def __init__(self, appearance: Appearance, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("codeBlock")
-        self._language = QLabel()
+        self._language = plain_label()
         self._language.setObjectName("codeLanguage")
+        self._language.setWordWrap(False)
+        self._language.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._text = _CodeText()
         self._text.setObjectName("codeText")
         self._text.setReadOnly(True)

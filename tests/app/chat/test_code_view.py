@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
@@ -45,6 +47,19 @@ def test_each_line_adds_to_the_height_but_width_does_not(view: CodeView) -> None
     assert view.height_for(300) > one
     view.show_code("x" * 500, "")
     assert view.height_for(300) == one
+
+
+def test_what_stands_behind_a_fence_is_shown_as_it_is_and_leaves_the_button_its_place(
+    view: CodeView, qtbot: QtBot
+) -> None:
+    """A model writes it."""
+    view.resize(240, 120)
+    view.show_code(CODE, "<h1>html</h1> <img src=/etc/a.png> " * 5)
+    button = view.findChild(CopyButton)
+    qtbot.waitUntil(lambda: view.rect().contains(button.geometry()))
+    assert button.width() >= button.sizeHint().width()
+    label = view.findChild(QLabel, "codeLanguage")
+    assert label.textFormat() == Qt.TextFormat.PlainText
 
 
 def test_long_lines_scroll_sideways(view: CodeView, qtbot: QtBot) -> None:
