@@ -174,6 +174,11 @@ def unmarked(line: str) -> str:
     return line.replace("&", "&&")
 
 
+def untagged(words: str) -> str:
+    """Words for a tooltip, where Qt takes what looks like HTML for it: a title may ask about a <p>."""
+    return words.replace("<", "<\u200b").replace("&lt;", "&\u200blt;")
+
+
 def elsewhere(words: str, reading: str) -> str:
     """A line about another answer's prompt; `reading` says how far it is, as a sentence of its own."""
     return words.format(reading=reading[:1].lower() + reading[1:])

@@ -10,7 +10,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt, Signal
 from app.chat.cache_words import memory_words, place_of
 from app.chat.pins import pin_words
 from app.store.records import SearchHit
-from app.text import ANSWERING, DRAFT
+from app.text import ANSWERING, DRAFT, untagged
 from app.widgets.index import Index
 from engine import ChatMemory
 
@@ -106,7 +106,7 @@ class ChatListModel(QAbstractListModel):
             case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole:
                 return hit.chat.title
             case Qt.ItemDataRole.ToolTipRole:
-                return "\n".join(part for part in (hit.chat.title, *told) if part)
+                return "\n".join(part for part in (untagged(hit.chat.title), *told) if part)
             case Qt.ItemDataRole.AccessibleTextRole:
                 return ", ".join(part for part in (hit.chat.title, hit.snippet, *told) if part)
             case _ if role == PLACE_ROLE:

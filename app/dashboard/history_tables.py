@@ -11,6 +11,7 @@ from app.dashboard.history_figures import CARDS, FIELDS, LATEST_COLUMNS, Look, g
 from app.dashboard.history_view_model import HistoryViewModel
 from app.dashboard.pane import Section
 from app.dashboard.tables import fill, plain_table
+from app.text import untagged
 
 TitleOf = Callable[[str], str]
 MOST_ROWS = 10
@@ -65,4 +66,4 @@ class HistoryTables(QWidget):
 def _explain(table: QTableWidget, row: int, column: int, words: str) -> None:
     """Say this on hover: a cell may be cut off, or not be all."""
     if item := table.item(row, column):
-        item.setToolTip(words)
+        item.setToolTip(untagged(words))

@@ -15,6 +15,7 @@ from app.appearance import Appearance
 from app.dashboard.cache_view_model import CacheViewModel, Page
 from app.dashboard.page_cells import Grid, Inks, grid_for, paint
 from app.dashboard.palette import colour_of
+from app.text import untagged
 from app.theme import Theme
 from engine import CACHED, ON_SSD, PINNED, RUNNING, SHARED, PageMap
 
@@ -119,7 +120,7 @@ class PageMapView(QWidget):
         """Tell of the page under the pointer; one of a chat in the list can be clicked."""
         position = event.position().toPoint()
         page = self.page_at(position)
-        words = self.words_for(page, time.perf_counter()) if page else ""
+        words = untagged(self.words_for(page, time.perf_counter())) if page else ""
         if words != self.toolTip():
             self.setToolTip(words)
             if QToolTip.isVisible():

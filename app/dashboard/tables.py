@@ -15,6 +15,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.text import untagged
+
 ROW_HEIGHT = 28
 LONG = 12
 """Letters from which on a cell may be cut off in a narrow window, and says all of itself on hover."""
@@ -85,7 +87,7 @@ def write(table: QTableWidget, place: int, column: int, words: str) -> None:
         table.setItem(place, column, item)
     if item.text() != words:
         item.setText(words)
-        item.setToolTip(words if len(words) > LONG else "")
+        item.setToolTip(untagged(words) if len(words) > LONG else "")
 
 
 def _height(table: QTableWidget, rows: int) -> int:

@@ -78,7 +78,7 @@ class LeftOutDialog(QDialog):
             delete.setAccessibleName(f"{DELETE} {name}")
             delete.clicked.connect(lambda: self._end_with(one))
             beside.addWidget(delete, 0, Qt.AlignmentFlag.AlignVCenter)
-        row.setToolTip(str(one.path))
+        row.setToolTip(text.untagged(str(one.path)))
         return row
 
     def _end_with(self, one: LeftOut) -> None:

@@ -110,7 +110,7 @@ class LibraryListModel(QAbstractListModel):
             case Qt.ItemDataRole.DisplayRole | Qt.ItemDataRole.EditRole:
                 return model.name
             case Qt.ItemDataRole.ToolTipRole:
-                return model_details(model, self._shelf.fits.get(model.key))
+                return text.untagged(model_details(model, self._shelf.fits.get(model.key)))
             case Qt.ItemDataRole.AccessibleTextRole:
                 favourite = "favourite" if model.favourite else ""
                 return joined(model.name, favourite, self.label(model), model_line(model))

@@ -53,7 +53,7 @@ class ModelButton(QToolButton):
         if state.phase == "loading":
             name = f"{name}  {state.progress:.0%}"
         self.setText(text.unmarked(name))
-        self.setToolTip(state.path)
+        self.setToolTip(text.untagged(state.path))
         self.setAccessibleName(f"Model: {name}")
 
     def show_recent(self, paths: Sequence[str]) -> None:
@@ -85,7 +85,7 @@ class ModelButton(QToolButton):
 
     def _offer(self, name: str, path: str) -> None:
         action = self._menu.addAction(text.unmarked(name))
-        action.setToolTip(path)
+        action.setToolTip(text.untagged(path))
         action.setCheckable(True)
         action.setChecked(path == self._current)
         action.triggered.connect(lambda: self.chosen.emit(path))

@@ -6,7 +6,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QStyle, QStyleOptionButton
 
-from app.text import unmarked
+from app.text import unmarked, untagged
 
 
 class FittingButton(QPushButton):
@@ -38,7 +38,7 @@ class FittingButton(QPushButton):
         room = self.style().subElementRect(QStyle.SubElement.SE_PushButtonContents, option, self)
         shown = self.fontMetrics().elidedText(self.words, Qt.TextElideMode.ElideRight, room.width())
         self._show(shown)
-        self.setToolTip(self.words if shown != self.words else "")
+        self.setToolTip(untagged(self.words) if shown != self.words else "")
 
     def _show(self, words: str) -> None:
         self._shown = words

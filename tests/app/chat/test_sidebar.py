@@ -75,6 +75,13 @@ def choose_in_menu(qtbot: QtBot, sidebar: Sidebar, row: int, words: str) -> None
     qtbot.keyClick(menu, Qt.Key.Key_Return)
 
 
+def test_a_title_with_tags_is_no_html_on_hover(sidebar: Sidebar, chats: ChatListViewModel) -> None:
+    chats.rename("Newest", "What is a <p>?")
+    tip, name = told(sidebar, 0)
+    assert "<p>" not in tip
+    assert tip.replace("\u200b", "") == name == "What is a <p>?"
+
+
 def test_a_chat_that_is_being_answered_says_so_unless_it_is_open(
     qtbot: QtBot, sidebar: Sidebar, chats: ChatListViewModel
 ) -> None:
