@@ -23,6 +23,8 @@ from app.settings import SettingsFile
 from engine import SamplingParams
 
 INTERRUPTED = 130
+TOO_MUCH = ("PromptTooLong", "Refused")
+"""What fails with a chat's length, as with a message's."""
 HELP = (
     "/new      start a new chat",
     "/stats    what the chat holds in memory",
@@ -140,5 +142,5 @@ def _answer(chat: Conversation, text: str, terminal: Terminal) -> None:
         chat.ask(text)
     except RequestFailed as error:
         terminal.say(f"error: {error}")
-        if error.kind == "PromptTooLong":
+        if chat.has_begun and error.kind in TOO_MUCH:
             terminal.note("/new starts a new chat")

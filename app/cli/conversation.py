@@ -42,6 +42,11 @@ class Conversation:
         self._history: History | None = None
         self._id = session.new_chat()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether something was said in this chat."""
+        return self._history is not None
+
     def forget(self) -> None:
         """Nothing of what was said is to stay, on disk neither: this chat's id is never used again."""
         self._session.forget(self._id)
