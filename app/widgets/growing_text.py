@@ -60,6 +60,7 @@ class GrowingText(QPlainTextEdit):
         now = self.viewport().size()
         if now.width() != event.size().width():
             super().resizeEvent(QResizeEvent(now, event.size()))
+        self.ensureCursorVisible()
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 (Qt's name)
         """Tell the frame to show the focus."""

@@ -57,6 +57,17 @@ def test_a_very_long_message_is_folded_until_asked(qtbot: QtBot, appearance: App
     assert view.fit(700) > folded
 
 
+def test_the_cursor_of_an_editor_that_opens_is_seen(qtbot: QtBot, appearance: Appearance) -> None:
+    view = view_of(qtbot, appearance, "word " * 500)
+    view.height_changed.connect(lambda: view.resize(400, view.fit(400)))
+    view.start_editing()
+    assert view.editor
+    field = view.editor.focusProxy()
+    assert isinstance(field, GrowingText)
+    assert field.textCursor().atEnd()
+    assert field.viewport().rect().contains(field.cursorRect())
+
+
 def test_lines_of_a_long_message_end_before_the_scroll_bar_of_its_editor(
     qtbot: QtBot, appearance: Appearance
 ) -> None:
