@@ -7,7 +7,17 @@ from typing import Literal
 
 from app.chat.answer_notes import CUT_WORDS
 from app.store.records import ChatMessage, Status
-from engine import CacheReport, Event, Failed, Finished, PrefillProgress, SampleEnded, TextChunk
+from engine import (
+    CacheReport,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Limit,
+    PrefillProgress,
+    SampleEnded,
+    TextChunk,
+)
 
 AnswerPhase = Literal["waiting", "prefilling", "streaming"]
 
@@ -72,7 +82,8 @@ def advance(answer: Answer, event: Event) -> Answer:
             message = replace(answer.message, text=text, generated_tokens=event.generated_tokens)
             return replace(answer, phase="streaming", message=message)
         case SampleEnded(sample=answer.sample):
-            return replace(answer, message=replace(answer.message, status=STATUS_OF_REASON[event.reason]))
+            status, error = STATUS_OF_REASON[event.reason], _cut(event.reason, event.limit)
+            return replace(answer, message=replace(answer.message, status=status, error=error))
         case Finished():
             return replace(answer, message=_finished(answer.message, event, answer.sample))
         case Failed():
@@ -96,14 +107,18 @@ def _found(answer: Answer, report: CacheReport) -> Answer:
 
 def _finished(message: ChatMessage, event: Finished, sample: int) -> ChatMessage:
     own = event if sample == 0 else event.others[sample - 1]
-    errors = {"length": CUT_WORDS[own.limit], "cancelled": event.why}
     return replace(
         message,
         text=own.text,
         tokens=own.tokens,
         status=STATUS_OF_REASON[own.reason],
-        error=errors.get(own.reason, ""),
+        error=event.why if own.reason == "cancelled" else _cut(own.reason, own.limit),
         generated_tokens=len(own.tokens),
         ttft_ms=event.timing.ttft_ms,
         decode_tps=event.timing.decode_tps,
     )
+
+
+def _cut(reason: FinishReason, limit: Limit) -> str:
+    """Why an answer that was cut goes no further; "" for others."""
+    return CUT_WORDS[limit] if reason == "length" else ""

@@ -106,11 +106,15 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class SampleEnded:
-    """One of several answers has ended while others go on; Finished will have all of it."""
+    """One of several answers has ended while others go on; Finished will have all of it.
+
+    `limit`: as in Finished.
+    """
 
     id: str
     sample: int
     reason: FinishReason
+    limit: Limit = "context"
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Endings:
         self._batcher.release(sequence)
         self._speculations.ended(sequence)
         if not request.is_over:
-            self._emit(SampleEnded(request.id, sequence.index, reason))
+            self._emit(SampleEnded(request.id, sequence.index, reason, sequence.limit))
         else:
             before = request.launched_before
             self._emit(request.finished({} if before is None else self._live.launches - before))

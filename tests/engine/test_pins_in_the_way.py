@@ -172,6 +172,9 @@ def test_of_several_answers_each_tells_what_it_came_to_the_end_of_itself(
         ("length", "max_tokens"),
         ("length", "memory"),
     ]
+    assert [event for event in engine.events if isinstance(event, SampleEnded)] == [
+        SampleEnded("b", 0, "length", "max_tokens")
+    ]
 
 
 def test_who_is_on_trial_and_finds_no_room_beside_pinned_pages_holds_up_nobody(

@@ -147,7 +147,10 @@ def test_more_answers_stand_beside_the_one_that_was_there(stage: Stage) -> None:
 
 
 def test_each_says_what_cut_it(stage: Stage) -> None:
-    ended = end(ask(stage, 2), "First", "Second", reason="length")
+    request = ask(stage, 2)
+    stage.play(TextChunk(request.id, "Second", 1, 1), SampleEnded(request.id, 1, "length", "memory"))
+    assert "KV memory is full" in note_for(stage.chat.together(stage.chat.messages[-1].id)[1])
+    ended = end(request, "First", "Second", reason="length")
     stage.play(replace(ended, limit="max_tokens", others=(replace(ended.others[0], limit="memory"),)))
     answers = stage.chat.together(stage.chat.messages[-1].id)
     notes = {message.text: note_for(message) for message in answers}
