@@ -43,6 +43,7 @@ from engine.errors import (
     ModelError,
     NoModel,
     NonFiniteLogits,
+    NoRoom,
     PromptTooLong,
     TokenizerError,
 )
@@ -72,6 +73,7 @@ from engine.events.events import (
     Timing,
     TokenLogprob,
     TokenLogprobs,
+    Waiting,
 )
 from engine.events.models import KernelsChosen, LoadProgress, ModelInfo, ModelReady, ModelUnloaded
 from engine.events.pages import CACHED, ON_SSD, PINNED, RUNNING, SHARED, Bandwidth, PageMap
@@ -185,6 +187,7 @@ __all__ = [
     "ModelSummary",
     "ModelUnloaded",
     "NoModel",
+    "NoRoom",
     "NonFiniteLogits",
     "PageMap",
     "Peer",
@@ -220,6 +223,7 @@ __all__ = [
     "TokenLogprobs",
     "TokenizerError",
     "UnloadModel",
+    "Waiting",
     "WatchPages",
     "WayOut",
     "bare_name",

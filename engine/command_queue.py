@@ -41,6 +41,10 @@ class CommandQueue(Generic[T]):
             self._put_off.remove(found)
         return found
 
+    def has_waiting(self, is_it: Callable[[T], bool]) -> bool:
+        """Whether there is one, of those that stayed in their order, for which `is_it`."""
+        return any(is_it(item) for item in self._put_off)
+
     def take_all(self) -> list[T]:
         """All that wait, in their order."""
         items = list[T]()

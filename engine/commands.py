@@ -85,6 +85,9 @@ class History:
 class Generate:
     """Continue a prompt; exactly one of `messages`, `prompt` and `tokens` is given.
 
+    A model that rests is loaded for it, in place of others if need be, which rest then: once these have
+    answered what they were asked before. Emits Waiting then, also for what is asked behind it.
+
     Attributes:
         id: the caller's name for the request, unique among those in flight.
         messages: rendered with the model's chat template, ready for the assistant's turn.

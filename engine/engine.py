@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from queue import Empty
 
 from engine.bench.profiling import Profiling
@@ -40,9 +39,9 @@ from engine.events.trials import KernelTrials
 from engine.kernels.idle_trials import IdleTrials
 from engine.machine.bandwidth import read_bandwidth
 from engine.machine.processors import ENGINE_THREAD, name_thread
-from engine.requests.accepting import accept_command
 from engine.requests.ended import Awaited, refusal
 from engine.requests.failure import failure
+from engine.residents.asking import Asking
 from engine.residents.cache_commands import handle_cache
 from engine.residents.hearing import Hearing
 from engine.residents.residents import Residents
@@ -78,7 +77,7 @@ class Engine:
     Shutdown by `submit` too, and should only hand the event on. Every LoadModel ends in ModelReady or Failed,
     every Generate in Finished or Failed, also where the thread breaks. A model that has left memory because
     nobody used it is loaded again for the next Generate or Predict: LoadProgress and ModelReady or Failed
-    then come again, with the id of its LoadModel.
+    then come again, with the id of its LoadModel, or ModelUnloaded where nobody waits for it any more.
     """
 
     def __init__(self, emit: Callable[[Event], None], settings: EngineSettings | None = None) -> None:
@@ -99,8 +98,12 @@ class Engine:
             self._closing.is_set,
             settled=lambda: self._commands.put((_Settled(), 0)),
             hear=lambda: self._hearing.hear(),
+            is_unneeded=lambda: self._hearing.is_unneeded,
         )
-        self._hearing = Hearing(self._commands, self._models.find, self._do, self._emit)
+        self._hearing = Hearing[_Notice](
+            self._commands, self._models.find, self._do, self._emit, self._waits_for
+        )
+        self._asking = Asking(self._models, self._hearing.begins, self._hearing.is_withdrawn, self._emit)
         self._profiling = Profiling(self._emit)
 
     def start(self) -> None:
@@ -152,11 +155,13 @@ class Engine:
 
     def _work(self) -> None:
         while self._drain():
+            self._asking.go_on()
             if self._models.busy:
                 self._models.take_turn()
             else:
                 self._profiling.go_on()
         self._profiling.stop("the engine ends")
+        self._asking.close()
         self._models.close()
 
     def _fail_all(self, error: Exception) -> None:
@@ -174,17 +179,17 @@ class Engine:
 
     def _drain(self) -> bool:
         """Handle what is queued, waiting while there is nothing else to do. False after Shutdown."""
-        wait = not self._models.busy and not self._profiling.is_running
+        wait = not (self._models.busy or self._asking.any_waits or self._profiling.is_running)
         if wait:
             self._rest()
         while True:
             try:
-                timeout = self._models.patience if wait else None
+                timeout = self._models.at_rest.patience if wait else None
                 command, arrived = self._commands.get(block=wait, timeout=timeout)
             except Empty:
                 if not wait:
                     return True
-                self._models.look_after()
+                self._models.at_rest.look_after()
                 continue
             if isinstance(command, Shutdown):
                 return False
@@ -203,7 +208,7 @@ class Engine:
 
     def _rest(self) -> None:
         """There is nothing to do: what trials have chosen is taken into use, what waits for one is tried."""
-        self._models.rest()
+        self._models.at_rest.begins()
         has_verdicts, self._has_verdicts = self._has_verdicts, False
         for serving in self._models.servings:
             if has_verdicts:
@@ -228,13 +233,16 @@ class Engine:
             case LoadModel():
                 self._guard(command.id, lambda: self._models.load(command))
             case Generate():
-                self._guard(command.id, lambda: self._begin(command, arrived))
+                self._guard(command.id, lambda: self._asking.generate(command, arrived))
             case Cancel():
                 for serving in self._models.servings:
                     serving.cancel(command.id, command.sample)
+                self._asking.cancel(command)
             case Predict():
-                self._guard(command.request.id, lambda: self._predict(command.request, arrived))
+                self._guard(command.request.id, lambda: self._predict(command, arrived))
             case Forget() | Keep() | Share() | Pin() | Release() | Flush():
+                if isinstance(command, Forget):
+                    self._asking.forget(command.chat)
                 handle_cache(command, self._models, self._emit)
             case WatchPages():
                 self._models.watch_pages(command.watched)
@@ -243,11 +251,12 @@ class Engine:
             case ProfileStep():
                 self._guard(command.id, lambda: self._profile(command))
             case LetRest():
-                self._models.after = command.after
+                self._models.at_rest.after = command.after
             case PutOffTrials():
                 self._trials.put_off(command.are_put_off)
             case UnloadModel():
                 self._models.unload(command.path)
+                self._asking.unloaded()
             case Shutdown():
                 raise AssertionError("Shutdown is handled by the queue")
 
@@ -258,23 +267,11 @@ class Engine:
         except Exception as error:  # noqa: BLE001 — the top of the thread
             self._emit(failure(request_id, error))
 
-    def _begin(self, command: Generate, arrived: float) -> None:
-        try:
-            serving = self._models.wanted(command.model)
-        except Exception:
-            if self._hearing.is_withdrawn(command):  # it has had its end
-                return
-            raise
-        if not self._hearing.is_withdrawn(command):
-            capacity = partial(serving.chats.capacity, command.chat)
-            serving.add(accept_command(command, serving.model, capacity, arrived))
+    def _waits_for(self, path: str) -> bool:
+        return self._asking.waits_for(path)
 
-    def _predict(self, command: Generate, arrived: float) -> None:
-        serving = self._models.wanted(command.model, cancels=False)
-        request = accept_command(
-            command, serving.model, partial(serving.chats.capacity, command.chat), arrived
-        )
-        self._emit(serving.predict(request, is_alone=self._models.is_alone(serving)))
+    def _predict(self, command: Predict, arrived: float) -> None:
+        self._emit(self._asking.predict(command.request, arrived))
 
     def _profile(self, command: ProfileStep) -> None:
         serving = self._models.find(command.model)

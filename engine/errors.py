@@ -8,7 +8,9 @@
     │   ├── PromptTooLong     prompt and answer do not fit the model's context
     │   ├── Refused           KV memory cannot hold it: the numbers, and ways out
     │   └── NoModel           nothing is loaded
+    │       └── NoRoom        one that rests has no room beside others' answers, or pinned chats
     ├── NonFiniteLogits       the model produced NaN or infinity
+    ├── NotAwaited            a model is loaded for a request that was cancelled
     └── EngineClosed          the engine was shut down before it was done, or asked
 
 Messages are one line for people: what, where, and what to do.
@@ -103,8 +105,21 @@ class NoModel(InvalidRequest):
     """A request came while no model was loaded."""
 
 
+class NoRoom(NoModel):
+    """A model that rests is not loaded: answers would have to end for it, or pinned chats to leave memory."""
+
+    def __init__(self, name: str, beside: str) -> None:
+        """`name`: of the model; `beside`: what it has no room beside, as in a sentence."""
+        super().__init__(f"{name} rests: there is no room for it beside {beside}")
+        self.name, self.beside = name, beside
+
+
 class NonFiniteLogits(EngineError):
     """The model produced NaN or infinite logits."""
+
+
+class NotAwaited(EngineError):
+    """Nobody waits any more for the model that is loaded."""
 
 
 class EngineClosed(EngineError):

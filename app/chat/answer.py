@@ -17,6 +17,7 @@ from engine import (
     PrefillProgress,
     SampleEnded,
     TextChunk,
+    Waiting,
 )
 
 AnswerPhase = Literal["waiting", "prefilling", "streaming"]
@@ -31,7 +32,7 @@ class Answer:
     Attributes:
         request_id: the engine's name for the request.
         message: the assistant's message so far.
-        phase: "waiting" until the engine's first event for it.
+        phase: "waiting" until the engine begins with it; `waits_for`: what for, as the engine says.
         prefill_done, prefill_total: prompt tokens read so far, and in all, without the cached ones.
         cached: prompt tokens that need not be read: they were in memory or on SSD.
         left: seconds until the prompt is read; None where that is not known.
@@ -43,6 +44,7 @@ class Answer:
     request_id: str
     message: ChatMessage
     phase: AnswerPhase = "waiting"
+    waits_for: str = ""
     prefill_done: int = 0
     prefill_total: int = 0
     cached: int = 0
@@ -66,6 +68,8 @@ class Answer:
 def advance(answer: Answer, event: Event) -> Answer:
     """The answer after one more event of its request; other events change nothing."""
     match event:
+        case Waiting():
+            return replace(answer, waits_for=event.why)
         case CacheReport():
             return _found(answer, event)
         case PrefillProgress(cached_tokens=cached):

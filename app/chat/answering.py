@@ -28,10 +28,11 @@ from engine import (
     SampleEnded,
     Share,
     TextChunk,
+    Waiting,
 )
 
 SAVE_INTERVAL_MS = 300
-OfAnswers = CacheReport | PrefillProgress | TextChunk | SampleEnded | Finished | Failed
+OfAnswers = Waiting | CacheReport | PrefillProgress | TextChunk | SampleEnded | Finished | Failed
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ def activity(chat: ChatState, model: ModelState, is_guide: bool, elsewhere: str 
     if chat.phase == "waiting":
         if model.phase == "loading":
             return loading_words(model, is_guide)
+        if chat.why:
+            return text.WAITING_FOR.format(why=chat.why)
         return text.elsewhere(text.WAITING_BEHIND, elsewhere) if elsewhere else text.WAITING
     return ""
 

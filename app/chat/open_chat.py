@@ -72,7 +72,7 @@ class OpenChat:
 class ChatState:
     """Where the conversation on show stands; the prefill numbers, as in Answer, are 0 unless it prefills.
 
-    `why`: in words, why not more was cached.
+    `why`: in words, why not more was cached, or what it waits for.
     It is "choosing" when several answers are there and none has been kept.
     """
 
@@ -100,4 +100,4 @@ def state_of(answers: Sequence[Answer], choosing: bool = False) -> ChatState:
         why = why_words(answer.report, answer.left) if answer.report else ""
         done, total = answer.prefill_done, answer.prefill_total
         return ChatState("prefilling", done, total, answer.cached, answer.left, why)
-    return ChatState(answer.phase)
+    return ChatState(answer.phase, why=answer.waits_for if answer.phase == "waiting" else "")

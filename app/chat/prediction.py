@@ -11,7 +11,7 @@ from app.chat.cache_words import prediction_words, why_words
 from app.chat.conversation import ConversationViewModel
 from app.chat.refusal_words import warning_words
 from app.models.models_view_model import ModelsViewModel
-from engine import ChatMemory, ChatsCached, Command, Event, Failed, NoModel, Predict, Predicted
+from engine import ChatMemory, ChatsCached, Command, Event, Failed, NoRoom, Predict, Predicted
 
 PAUSE_MS = 250
 
@@ -94,7 +94,7 @@ class PredictionViewModel(QObject):
             self._say(prediction_words(event), why_words(event, event.seconds))
             self._is_coming_back = event.restored_tokens > 0
         elif isinstance(event, Failed) and event.id == self._asked_id:
-            self._say(warning_words(event), is_crowded=event.kind == NoModel.__name__)
+            self._say(warning_words(event), is_crowded=event.kind == NoRoom.__name__)
         elif isinstance(event, ChatsCached):
             self._follow(event.chats)
 

@@ -112,7 +112,9 @@ class Known:
     def left(self, event: ModelUnloaded) -> Known | None:
         """It, behind this; None where nothing is left of it."""
         if not self.is_there:
-            return replace(self, before=self.before and self.before.left(event))
+            before = self.before and self.before.left(event)
+            is_woken = before is not None and before.load_id == self.load_id  # nobody waits for that any more
+            return before if is_woken else replace(self, before=before)
         return replace(self, state=ModelState("resting", event.path)) if event.reason == "idle" else None
 
     def is_loaded_with(self, own: ModelSettings) -> bool:

@@ -27,6 +27,14 @@ Limit = Literal["max_tokens", "context", "setting", "memory"]
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Request `id` waits before it begins, until others have ended; `why`: as one line for people."""
+
+    id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class PrefillProgress:
     """How far the request's prompt is.
 
@@ -236,6 +244,7 @@ Event = (
     | ChatsCached
     | Freed
     | Flushed
+    | Waiting
     | PrefillProgress
     | TextChunk
     | SampleEnded

@@ -84,8 +84,9 @@ class KernelsChosen:
 class ModelUnloaded:
     """Weights and pages are freed; `path` is the folder or file that was loaded.
 
-    `reason`: "idle" when nobody had used it for as long as EngineSettings.unload_after says; the next request
-    for it then loads it again. "room" when another model was loaded that does not fit beside it.
+    `reason`: "idle" when nobody had used it for as long as EngineSettings.unload_after says, when another one
+    that rested was asked and does not fit beside it, or when nobody waits any more for it to come back; the
+    next request for it then loads it again. "room" when another model was loaded that does not fit beside it.
     """
 
     path: str

@@ -33,7 +33,9 @@ def handle_cache(command: CacheCommand, models: Residents, emit: Callable[[Event
                 emit(Freed(command.chat, 0, 0))
         case Share():
             with suppress(EngineError):  # nothing is there that could be the branch's
-                models.wanted(command.model, cancels=False).chats.share(command.chat, command.tokens)
+                models.wanted(command.model, "answers and pinned chats").chats.share(
+                    command.chat, command.tokens
+                )
         case Pin():
             for serving in models.servings:
                 serving.chats.pin(command.chat, command.pinned)

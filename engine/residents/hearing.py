@@ -40,10 +40,22 @@ class Hearing(Generic[Notice]):
         find: Callable[[str], Serving | None],
         do: Callable[[Generate | Predict | Cancel, float], None],
         emit: Callable[[Event], None],
+        waits_for: Callable[[str], bool],
     ) -> None:
-        """`find`: a model by its path, if it is in memory; `do`: does a command that arrived then."""
+        """
+        Args:
+            find: a model by its path, if it is in memory.
+            do: does a command that arrived then.
+            waits_for: whether a request waits elsewhere for the model of that path.
+        """
         self._commands, self._find, self._do, self._emit = commands, find, do, emit
+        self._waits_for = waits_for
         self._withdrawn: Generate | None = None
+        self._unneeded_by: object = None  # what was heard last, and woke a model that nobody waits for
+
+    def begins(self, command: Generate, arrived: float) -> None:
+        """What is heard from now on comes while this one is done, that waited elsewhere."""
+        self._commands.latest = command, arrived
 
     def hear(self) -> None:
         """To be called again and again while a model is loaded."""
@@ -56,6 +68,18 @@ class Hearing(Generic[Notice]):
                 continue
             if isinstance(command, Generate | Predict | Cancel):  # nothing else goes first
                 self._do(command, arrived)
+        woke = self._withdrawn
+        if woke is not None and woke is now:
+            path = woke.model
+            is_needed = self._waits_for(path) or self._commands.has_waiting(
+                lambda item: _needs(item[0], path)
+            )
+            self._unneeded_by = None if is_needed else self._commands.latest
+
+    @property
+    def is_unneeded(self) -> bool:
+        """Whether nobody waits any more for the model that a request woke; may be asked on any thread."""
+        return self._unneeded_by is not None and self._unneeded_by is self._commands.latest
 
     def is_withdrawn(self, command: Generate) -> bool:
         """Whether a request that a model was loaded for has ended meanwhile."""
@@ -77,6 +101,14 @@ class Hearing(Generic[Notice]):
             self._withdrawn = command
         self._emit(withdrawn(command))
         return True
+
+
+def _needs(command: object, path: str) -> bool:
+    """Whether that model has to be in memory for it, as far as is known: "" may be any."""
+    asked = command.request if isinstance(command, Predict) else command
+    if isinstance(asked, LoadModel):
+        return asked.path == path
+    return isinstance(asked, Generate | Share) and asked.model in (path, "")
 
 
 def goes_first(

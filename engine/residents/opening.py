@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import mlx.core as mx
 
-from engine.errors import EngineClosed
+from engine.errors import EngineError
 from engine.events.events import Event
 from engine.events.models import LoadProgress
 from engine.fitting.fit import pages_alone
@@ -39,13 +39,13 @@ def open_model(
     load_id: str,
     opened: Opened,
     emit: Callable[[Event], None],
-    is_closing: Callable[[], bool],
+    ending: Callable[[], EngineError | None],
     beside: Beside = Beside(),
 ) -> Serving:
     """Load the model, and the one that drafts for it, and try its block kernels; emits LoadProgress.
 
-    `load_id`: of the LoadModel. Raises EngineError, EngineClosed once `is_closing()`; nothing of the model is
-    in memory then.
+    `load_id`: of the LoadModel. `ending`: why nobody wants it any more, asked on any thread; None where
+    somebody does. Raises EngineError, that one too; nothing of the model is in memory then.
     """
     total, news = opened.total_bytes, deque[LoadProgress](maxlen=1)
 
@@ -55,8 +55,8 @@ def open_model(
 
     def progress(before: int) -> Callable[[int, int], None]:
         def add(done: int, _: int) -> None:
-            if is_closing():
-                raise EngineClosed("the engine was shut down while the model was loading")
+            if why := ending():
+                raise why
             news.append(LoadProgress(load_id, before + done, total))
 
         return add
@@ -69,7 +69,7 @@ def open_model(
         draft = _load_draft(model, opened, progress(files.weights.total_bytes()), apart)
         tell()
         trying = LoadProgress(load_id, total, total, is_trying=True)
-        model.prove_block_kernels(lambda: emit(trying), is_closing, beside.go_on)
+        model.prove_block_kernels(lambda: emit(trying), lambda: ending() is not None, beside.go_on)
     except BaseException:
         with suppress(Exception):  # where memory has run out that may break as well
             mx.clear_cache()

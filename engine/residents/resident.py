@@ -23,6 +23,7 @@ class Resident:
         turn: when it made its last step, as a number that grows.
         used: when somebody needed it last.
         tidied: when its pages were last tidied up, or it was last at work.
+        is_leaving: whether it is written to SSD before it rests in another's favour: it begins nothing.
         is_wanted: whether requests may reach it; who is unloaded beside others' answers may be here still.
     """
 
@@ -31,12 +32,18 @@ class Resident:
     turn: int = 0
     used: float = 0.0
     tidied: float = 0.0
+    is_leaving: bool = False
     is_wanted: bool = True
 
     @property
     def path(self) -> str:
         """Its folder or file, by which commands name it."""
         return self.command.path
+
+    @property
+    def standing(self) -> tuple[str, bool, bool]:
+        """Which it is, and whether it is in memory, and has requests."""
+        return self.path, self.serving is not None, self.serving is not None and self.serving.busy
 
     @property
     def at_work(self) -> Serving:

@@ -161,7 +161,7 @@ class ScriptedEngine:
                         self._answer(generate)
                 case Predict(request=request):
                     if self.is_crowded and self._named(request.model) in self._resting:
-                        self._emit(Failed(request.id, "no room beside pinned chats", "NoModel"))
+                        self._emit(Failed(request.id, "no room beside pinned chats", "NoRoom"))
                     elif self._is_awake(request):
                         self._predict(request)
                 case Keep(chat=chat, others=others):

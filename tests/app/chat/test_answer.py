@@ -17,6 +17,7 @@ from engine import (
     Stats,
     TextChunk,
     Timing,
+    Waiting,
 )
 
 TIMING = Timing(80.0, 10, 0, 500.0, 60.0)
@@ -31,6 +32,12 @@ def after(*events: Event) -> Answer:
     for event in events:
         answer = advance(answer, event)
     return answer
+
+
+def test_it_says_what_it_waits_for_until_it_begins() -> None:
+    waiting = after(Waiting("r", "a has no room"))
+    assert state_of([waiting]) == ChatState("waiting", why="a has no room")
+    assert state_of([advance(waiting, TextChunk("r", "Hel", 1))]) == ChatState("streaming")
 
 
 def test_it_waits_then_prefills_then_streams() -> None:

@@ -53,6 +53,7 @@ def test_what_is_wrong_with_a_load(model: ModelState, words: str) -> None:
         (ChatState("streaming"), READY, ""),
         (ChatState("waiting"), READY, "Waiting for the model…"),
         (ChatState("waiting"), LOADING, "Opening tiny-chat…"),
+        (ChatState("waiting", why="no room"), replace(READY, phase="resting"), "Waiting: no room"),
         (
             ChatState("waiting"),
             replace(LOADING, progress=1.0, is_trying=True),

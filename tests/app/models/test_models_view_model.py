@@ -197,6 +197,9 @@ def test_a_model_that_rests_takes_requests_and_comes_back(
     assert (models.state.phase, models.state.error) == ("resting", "the disk is gone")
     assert models.takes_requests, "the disk may come back"
     models.handle(LoadProgress(load, 1, 4))
+    models.handle(ModelUnloaded("/models/tiny", "idle"))  # nobody waits for it any more
+    assert (models.state.phase, models.state.error) == ("resting", "")
+    models.handle(LoadProgress(load, 1, 4))
     models.handle(ModelReady(load, model_info("/models/tiny")))
     assert (models.state.phase, models.state.error) == ("ready", "")
 

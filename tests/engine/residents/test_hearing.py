@@ -17,6 +17,7 @@ from engine import (
     Finished,
     Forget,
     Generate,
+    LetRest,
     LoadModel,
     LoadProgress,
     ModelReady,
@@ -66,7 +67,7 @@ def test_a_request_that_waits_for_a_load_ends_when_it_is_cancelled(
 def test_a_request_that_woke_a_model_ends_when_it_is_cancelled(
     endless: Path, models: tuple[Path, Path, Path], disk: threading.Event, *, is_damaged: bool
 ) -> None:
-    """Beside another model's answer. The load goes on, or breaks, and nobody hears of the request again."""
+    """Beside another model's answer. The load ends too, and nobody hears of the request again."""
     weights = models[0] / "model.safetensors"
     whole = weights.read_bytes()
     with running_engine(EngineSettings(prefill_chunk=64, unload_after=0.05)) as listener:
@@ -86,13 +87,40 @@ def test_a_request_that_woke_a_model_ends_when_it_is_cancelled(
         if is_damaged:
             weights.touch()  # as one that was changed meanwhile
         disk.set()
-        listener.wait(lambda event: isinstance(event, ModelReady | Failed) and event.id == "first")
+        listener.wait(lambda event: event == ModelUnloaded(str(models[0]), "idle"))
+        assert [event.id for event in listener.events if isinstance(event, ModelReady)] == [
+            "first",
+            "endless",
+        ]
+        assert not [event for event in listener.events if isinstance(event, Failed)]
         listener.submit(ask("behind", models[0], 8))
         assert listener.finished("behind").reason == "length"
         assert len(ends(listener, "woke it")) == 1
         listener.submit(Cancel("running"))
         assert listener.finished("running").reason == "cancelled"
     assert weights.read_bytes() == whole
+
+
+@pytest.mark.parametrize("behind", ["request", "load", "prediction"])
+def test_the_load_goes_on_where_somebody_else_waits_for_it(
+    models: tuple[Path, Path, Path], disk: threading.Event, behind: str
+) -> None:
+    with running_engine(EngineSettings(prefill_chunk=64, unload_after=0.05)) as listener:
+        listener.load(models[0], "first")
+        listener.wait(lambda event: isinstance(event, ModelUnloaded))
+        listener.submit(LetRest(None))
+        disk.clear()
+        listener.submit(ask("woke it", models[0], 300))
+        reads(listener, "first")
+        listener.drain()
+        asked = ask("behind", models[0])
+        others = {"request": asked, "load": LoadModel("again", str(models[0])), "prediction": Predict(asked)}
+        listener.submit(others[behind])
+        listener.submit(Cancel("woke it"))
+        assert listener.finished("woke it").reason == "cancelled"
+        disk.set()
+        listener.wait(lambda event: isinstance(event, ModelReady | ModelUnloaded))
+        assert isinstance(listener.events[-1], ModelReady)
 
 
 LOAD, MINE, OTHERS = LoadModel("l", "new"), Generate("g", model="here"), Generate("o", model="here")

@@ -44,25 +44,25 @@ def test_what_could_not_be_forgotten_is_tried_again_at_rest_ever_more_seldom(
     residents = beside_stored(ssd, tmp_path / "cache", clock)
     if is_loaded:
         residents.load(LoadModel("m", str(tiny)))
-    quiet = residents.patience
+    quiet = residents.at_rest.patience
     with SsdFolder(ssd.folder, "", shutil.disk_usage).locked():
         residents.forget("secret")
-        residents.rest()
+        residents.at_rest.begins()
         for wait in (1.0, 2.0, 4.0):
-            patience = residents.patience
+            patience = residents.at_rest.patience
             assert patience is not None
             assert patience <= wait
             clock.now += wait
-            residents.look_after()
+            residents.at_rest.look_after()
         assert owners_in(ssd.folder) == {"secret", "b"}
     clock.now += 7.9
-    residents.look_after()
+    residents.at_rest.look_after()
     assert owners_in(ssd.folder) == {"secret", "b"}
     clock.now += 0.1
-    residents.look_after()
+    residents.at_rest.look_after()
     assert owners_in(ssd.folder) == {"b"}
     if not is_loaded:
-        assert residents.patience is quiet is None
+        assert residents.at_rest.patience is quiet is None
     residents.close()
 
 
