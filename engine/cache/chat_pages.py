@@ -73,11 +73,12 @@ class ChatPages:
 
         What is pinned for `chat` is its own, and so are pinned pages that `prompt` begins with.
         """
-        pages, (pinned, shared) = self._model.pager, self._memory.tree.held_for_pins(chat, prompt)
+        pages = self._model.pager
+        pinned, shared, shared_tokens = self._memory.tree.held_for_pins(chat, prompt)
         total = pages.total_pages
         if total not in self._in_8_bits:
             self._in_8_bits = {total: self._pages_in_8_bits(total)}
-        return Capacity(total, pages.page_size, pinned, self._in_8_bits[total], shared)
+        return Capacity(total, pages.page_size, pinned, self._in_8_bits[total], shared, shared_tokens)
 
     def _pages_in_8_bits(self, pages: int) -> int:
         """What the memory of so many would be cut into; as many where they cannot change."""

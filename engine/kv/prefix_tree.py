@@ -50,21 +50,25 @@ class PrefixTree:
         """Pages of each chat that are in memory."""
         return self._chats.counts
 
-    def held_for_pins(self, besides: str, prompt: Sequence[int]) -> tuple[Counter[Owners], int]:
+    def held_for_pins(
+        self, besides: str, prompt: Sequence[int]
+    ) -> tuple[Counter[Owners], Counter[Owners], int]:
         """Pages in memory by the pinned chats other than `besides` that own them, each counted once.
 
-        Whole ones that `prompt` begins with are not among them: they are the second number.
+        Whole ones that `prompt` begins with are the second, and not among the first: it finds these while it
+        has more tokens than the number. With a window less of it would see other pages, that may be gone.
         """
         others = self._pinned - {besides}
         if not others:
-            return Counter(), 0
+            return Counter(), Counter(), 0
         match = self.match(prompt, len(prompt) - 1)
         own = Counter(
             of
             for node in match.nodes[match.first : match.length // self._pager.page_size]
             if (of := node.owners & others)
         )
-        return self._chats.held_by(others) - own, own.total()
+        least = own.total() * self._pager.page_size if self.window is None else match.length
+        return self._chats.held_by(others) - own, own, least if own else 0
 
     @property
     def has_pins(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from engine.errors import Refused
 from engine.events.cache import Refusal, WayOut
@@ -18,14 +18,16 @@ class Capacity:
         pages: in all; `page_size` tokens each.
         pinned: pages that are kept, by the chats that each of them is kept for.
         pages_in_8_bits: in all if its elements were stored in 8 bits; `pages` where that changes nothing.
-        shared: pages that are kept for others, and that the prompt begins with: not among `pinned`.
+        shared: pages that are kept for others as well, and that the prompt begins with: not among `pinned`.
+        shared_tokens: it begins with them while it has more than so many.
     """
 
     pages: int
     page_size: int
     pinned: Mapping[frozenset[str], int]
     pages_in_8_bits: int
-    shared: int = 0
+    shared: Mapping[frozenset[str], int] = field(default_factory=dict[frozenset[str], int])
+    shared_tokens: int = 0
 
     @property
     def pinned_pages(self) -> int:
@@ -36,6 +38,12 @@ class Capacity:
     def available(self) -> int:
         """Pages that are not kept for anybody."""
         return max(0, self.pages - self.pinned_pages)
+
+    @property
+    def apart(self) -> Capacity:
+        """The same for a prompt that begins with none of these."""
+        pinned = Counter(self.pinned) + Counter(self.shared)
+        return replace(self, pinned=pinned, shared={}, shared_tokens=0)
 
     def pages_for(self, tokens: int) -> int:
         """That many tokens take."""
@@ -95,9 +103,11 @@ def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity, passed
 
 def _shorter(prompt: int, answers: int, capacity: Capacity, passed: int) -> list[WayOut]:
     """A prompt that there are pages for, if any is: some are only there while it begins with them."""
-    over = prompt - (capacity.available - answers + 1) * capacity.page_size + 1
-    is_enough = 0 < over < prompt - capacity.shared * capacity.page_size
-    return [WayOut("shorten", passed + over)] if is_enough else []
+    for has in (capacity, capacity.apart):
+        over = prompt - (has.available - answers + 1) * has.page_size + 1
+        if 0 < over < prompt - has.shared_tokens:
+            return [WayOut("shorten", passed + over)]
+    return []
 
 
 def _without_pins(needed: int, capacity: Capacity) -> list[WayOut]:
@@ -116,17 +126,15 @@ def _pinned(capacity: Capacity) -> list[WayOut]:
 
 def _together(prompt: int, answers: int, capacity: Capacity, passed: int) -> tuple[WayOut, ...]:
     """Where nothing helps alone: of one answer, chats that are pinned no more, and a shorter prompt some."""
-    one, pinned = [WayOut("fewer answers", 1)] if answers > 1 else [], _pinned(capacity)
-    needed, unpinned = _needed(prompt, 1, capacity), replace(capacity, pinned={}, shared=0)
+    one, pinned = [WayOut("fewer answers", 1)] if answers > 1 else [], _pinned(capacity.apart)
+    needed, unpinned = _needed(prompt, 1, capacity), replace(capacity.apart, pinned={})
     if needed <= capacity.pages:
         ways = _without_pins(needed, capacity)
         return _joined([*one, *(ways if ways and ways[0].needs_next else ways[:1])])
-    if less := _shorter(prompt, 1, capacity, passed):
-        return _joined([*one, *less])
-    if less := _shorter(prompt, answers, unpinned, passed):
-        return _joined([*pinned, *less])
-    less = _shorter(prompt, 1, unpinned, passed)
-    return _joined([*one, *pinned, *less]) if less else ()
+    for also, drawn, has in (one, 1, capacity), (pinned, answers, unpinned), (one + pinned, 1, unpinned):
+        if less := _shorter(prompt, drawn, has, passed):
+            return _joined([*also, *less])
+    return ()
 
 
 def _joined(ways: list[WayOut]) -> tuple[WayOut, ...]:

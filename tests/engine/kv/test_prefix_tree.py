@@ -162,17 +162,25 @@ def test_pages_held_for_pins_are_those_of_other_pinned_chats_but_whole_ones_of_t
     grove.insert([*range(8), *range(90, 98)], "b")
     grove.insert([*range(50, 60)], "c")
     a, b, both = frozenset("a"), frozenset("b"), frozenset("ab")
-    assert grove.tree.held_for_pins("", [*range(12)]) == ({}, 0)
+    assert grove.tree.held_for_pins("", [*range(12)]) == ({}, {}, 0)
     for chat in "ab":
         grove.tree.pin(chat, True)
-    assert grove.tree.held_for_pins("c", [1000]) == ({a: 1, b: 2, both: 2}, 0)
-    assert grove.tree.held_for_pins("a", [1000]) == ({b: 4}, 0)
-    assert grove.tree.held_for_pins("c", [*range(13)]) == ({b: 2}, 3)
-    assert grove.tree.held_for_pins("c", [*range(12)]) == ({a: 1, b: 2}, 2)  # its last token is computed
-    assert grove.tree.held_for_pins("d", [*range(50, 60), 1]) == ({a: 1, b: 2, both: 2}, 0)  # c is not pinned
-    assert grove.tree.held_for_pins("b", [*range(8), 90, 91]) == ({a: 1}, 2)
+    assert grove.tree.held_for_pins("c", [1000]) == ({a: 1, b: 2, both: 2}, {}, 0)
+    assert grove.tree.held_for_pins("a", [1000]) == ({b: 4}, {}, 0)
+    assert grove.tree.held_for_pins("c", [*range(13)]) == ({b: 2}, {both: 2, a: 1}, 12)
+    assert grove.tree.held_for_pins("c", [*range(12)]) == (
+        {a: 1, b: 2},
+        {both: 2},
+        8,
+    )  # its last token is computed
+    assert grove.tree.held_for_pins("d", [*range(50, 60), 1]) == (
+        {a: 1, b: 2, both: 2},
+        {},
+        0,
+    )  # c is not pinned
+    assert grove.tree.held_for_pins("b", [*range(8), 90, 91]) == ({a: 1}, {a: 2}, 8)
     grove.tree.pin("b", False)
-    assert grove.tree.held_for_pins("a", [1000]) == ({}, 0)
+    assert grove.tree.held_for_pins("a", [1000]) == ({}, {}, 0)
 
 
 def test_with_a_window_a_prompt_needs_no_pages_held_for_pins_that_have_left_it() -> None:
@@ -182,10 +190,11 @@ def test_with_a_window_a_prompt_needs_no_pages_held_for_pins_that_have_left_it()
     first = grove.tree.node_at(pages[0])
     assert first is not None
     grove.tree.remove(first)
-    assert grove.tree.held_for_pins("b", [1000]) == ({frozenset("a"): 3}, 0)
+    assert grove.tree.held_for_pins("b", [1000]) == ({frozenset("a"): 3}, {}, 0)
     assert grove.tree.held_for_pins("b", [*range(17)]) == (
         {frozenset("a"): 1},
-        2,
+        {frozenset("a"): 2},
+        16,
     )  # the next token sees the last two pages
 
 
