@@ -1,4 +1,4 @@
-"""Who runs, on which pages: requests begin, share steps, give way when pages run out, and let go of them."""
+"""Who runs, on which pages: requests begin, share steps, and let go of them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from engine.pacing.chunking import ChunkSizer
 from engine.pacing.prompt_chunks import PromptChunks
 from engine.pacing.ways import Way
 from engine.requests.beginning import Beginning
+from engine.requests.giving_way import GivingWay
 from engine.requests.request import Request, Sequence
 from engine.rest.warm_up import IsWarm
 from engine.runner import Runner
@@ -29,17 +30,17 @@ class Batcher:
     Attributes:
         chunks: how long prompts are cut.
         prompts: the chunks that are on their way through the model, and the next ones.
-        preemptions: sequences that gave their pages up for a while.
+        giving_way: how they make room for each other.
     """
 
     def __init__(self, memory: KVMemory, pager: Pager, chunks: ChunkSizer, is_warm: IsWarm) -> None:
         """`is_warm`: of steps of a sequence alone; a prompt's last few tokens make no others."""
         self.chunks = chunks
-        self.preemptions = 0
         self.prompts = PromptChunks(chunks, is_warm)
         self._memory, self._pager = memory, pager
         self._scheduler = Scheduler[Sequence]()
         self._beginning = Beginning(memory, pager, self._scheduler)
+        self.giving_way = GivingWay(memory, pager, self._scheduler, self.keep)
         self._is_awaited = False  # the step in flight, by one that begins when others have given way
 
     def __iter__(self) -> Iterator[Sequence]:
@@ -95,7 +96,7 @@ class Batcher:
             if before is not None or not victims:
                 return None
             for victim in victims:
-                self._give_way(victim)
+                self.giving_way.give_way(victim)
         sequence.table = self._memory.begin(sequence.known, sequence.request.owner)
         sequence.may_restore, sequence.kept = True, sequence.table.length
         sequence.request.progress.begin()
@@ -112,13 +113,14 @@ class Batcher:
         decoding = self._decoding(runner, before)
         if sent := self._send_draft(runner, decoding):
             return sent
-        decoding, running = self._with_room(decoding, before), self._scheduler.running
+        decoding = self.giving_way.with_room(decoding, is_sent=before is not None)
+        running = self._scheduler.running
         filling = self._filling(runner, len(decoding), before)
         if running is not self._scheduler.running:  # some gave way to the chunk
             decoding = [each for each in decoding if each in self._scheduler.running]
         if not decoding and filling is None:
             if before is None:
-                self._put_off_trial()
+                self.giving_way.put_off(self.stepping)
             return None
         layers = self.prompts.layers(runner, filling, len(decoding))
         wait = self.prompts.patience(filling, len(decoding))
@@ -256,59 +258,9 @@ class Batcher:
                 return None
             if sequence.filling is None:
                 size, way = self.prompts.next(runner, sequence, answers)
-                if not self._has_room(sequence, size, before):
+                if not self.giving_way.has_room(sequence, size, is_sent=before is not None):
                     continue  # what it waits for may be the pages of one whose turn is later
                 self.prompts.begin(sequence, size, way)
             is_left_out = answers and not sequence.goes(Way.ASIDE) and self.chunks.leaves_answers_alone()
             return None if is_left_out else sequence
         return None
-
-    def _with_room(self, decoding: list[Sequence], before: Sent | None) -> list[Sequence]:
-        """Those of `decoding` that can write one more token, once those that need room have asked for it."""
-        places = self._pager.without_room([sequence.table for sequence in decoding])
-        running = self._scheduler.running
-        # The best-ranked first: who comes later gives way, or waits.
-        asking = sorted([decoding[place] for place in places], key=running.index)
-        waiting = [sequence for sequence in asking if not self._has_room(sequence, 1, before)]
-        if not waiting and running is self._scheduler.running:
-            return decoding
-        return [s for s in decoding if s not in waiting and s in self._scheduler.running]
-
-    def _has_room(self, sequence: Sequence, tokens: int, before: Sent | None) -> bool:
-        """Make room for more tokens of it, if need be by taking the pages of those ranked behind it."""
-        if sequence not in self._scheduler.running:
-            return False  # it gave way itself
-        while True:
-            try:
-                self._memory.grow(sequence.table, sequence.table.length + tokens)
-                return True
-            except OutOfPages:
-                if before is not None:
-                    return False  # when the step in flight is read there may be room
-                victim = self._scheduler.victim(sequence)
-                if victim is None:
-                    if len(self._scheduler.running) == 1:
-                        raise
-                    return False
-                self._give_way(victim)
-
-    def _put_off_trial(self) -> None:
-        """A suspect that has no room gives way to those ranked before it, which wait for its trial.
-
-        That can be where chats were pinned since it began.
-        """
-        suspects = self.stepping
-        if len(suspects) == len(self._scheduler.running):
-            return
-        if not any(suspect.may_restore or suspect.filling for suspect in suspects):
-            for suspect in suspects:
-                self._give_way(suspect)
-
-    def _give_way(self, sequence: Sequence) -> None:
-        """Take back the pages of a running answer; it goes on later, from its tokens."""
-        self.keep(sequence)
-        sequence.given = sequence.table.length
-        sequence.drop_filling()
-        self._memory.free(sequence.table)
-        self._scheduler.give_way(sequence)
-        self.preemptions += 1

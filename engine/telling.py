@@ -173,7 +173,7 @@ class Teller:
             waiting_pages=waiting_pages,
             restored_pages=counts.restored_pages,
             copied_pages=counts.copied_pages,
-            preemptions=self._batcher.preemptions,
+            preemptions=self._batcher.giving_way.count,
             spilled_bytes_today=usage.written_today,
             ssd_bytes=usage.total_bytes,
             ssd_cap_bytes=tier.cap_bytes if tier else 0,

@@ -100,7 +100,7 @@ class Queue:
 
     @property
     def preemptions(self) -> int:
-        return self.serving._batcher.preemptions
+        return self.serving._batcher.giving_way.count
 
     def close(self) -> None:
         """Every answer is what it is alone, and nothing is left."""
