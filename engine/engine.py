@@ -255,8 +255,7 @@ class Engine:
             case PutOffTrials():
                 self._trials.put_off(command.are_put_off)
             case UnloadModel():
-                self._models.unload(command.path)
-                self._asking.unloaded()
+                self._asking.unload(command.path)
             case Shutdown():
                 raise AssertionError("Shutdown is handled by the queue")
 

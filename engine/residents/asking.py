@@ -89,7 +89,9 @@ class Asking:
         return serving.predict(_accepted(command, serving, arrived), is_alone=is_alone)
 
     def go_on(self) -> None:
-        """Begin those that there is room for now, in their order."""
+        """Begin those that there is room for now, in their order; whose model is gone hears why."""
+        for asked in self._with_model(is_there=False):
+            self._try(asked)
         while self._waiting and self._models.standing != self._tried:
             first = self._waiting[0]
             self._begins(first.command, first.arrived)
@@ -111,15 +113,21 @@ class Asking:
         for asked in self._waiting:
             asked.is_forgotten |= asked.command.chat == chat
 
-    def unloaded(self) -> None:
-        """A model was: those that wait for it end."""
-        for asked in [asked for asked in self._waiting if not self._models.is_there(asked.path)]:
-            self._withdraw(asked)
+    def unload(self, path: str) -> None:
+        """Unload a model, as `Residents.unload`: those that wait for it end."""
+        had_it = self._with_model(is_there=True)
+        self._models.unload(path)
+        for asked in self._with_model(is_there=False):
+            if asked in had_it:
+                self._withdraw(asked)
 
     def close(self) -> None:
         """End all that wait."""
         for asked in list(self._waiting):
             self._withdraw(asked)
+
+    def _with_model(self, *, is_there: bool) -> list[_Asked]:
+        return [asked for asked in self._waiting if self._models.is_there(asked.path) is is_there]
 
     def _try(self, asked: _Asked) -> None:
         """The top of the thread for one that has waited: whatever happens becomes its Failed."""

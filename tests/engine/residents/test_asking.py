@@ -147,6 +147,23 @@ def test_it_begins_where_its_model_is_opened_by_name(works: Listener, models: tu
     assert works.finished("woke it").reason == "length"
 
 
+def test_it_hears_why_its_model_is_gone(works: Listener, models: tuple[Path, ...]) -> None:
+    first, second, third = models
+    works.submit(ask("woke it", first))
+    waits(works, "woke it")
+    works.submit(ask("behind", second))
+    waits(works, "behind")
+    with works.held():
+        works.submit(LoadModel("third", str(third)))  # in the second's place
+        works.submit(ask("then", third, 300))
+        works.submit(UnloadModel(str(first)))
+    assert works.finished("woke it").reason == "cancelled"
+    assert works.failed("behind").error == "b had to make room for c; open it again"
+    assert works.finished("goes on").why == "b had to make room for c; open it again and answer anew"
+    works.submit(Cancel("then"))
+    assert works.finished("then").reason in ("cancelled", "length")
+
+
 def test_it_fails_alone_where_its_model_has_been_damaged_meanwhile(
     works: Listener, models: tuple[Path, ...]
 ) -> None:
