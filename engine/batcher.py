@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.cache.common_length import common_length
 from engine.cpu.aside import AsideBroke
 from engine.kv.memory import KVMemory
-from engine.kv.page_table import PageTable
 from engine.kv.pager import OutOfPages, Pager
 from engine.pacing.chunking import ChunkSizer
 from engine.pacing.prompt_chunks import PromptChunks
 from engine.pacing.ways import Way
 from engine.requests.beginning import Beginning
 from engine.requests.giving_way import GivingWay
+from engine.requests.keeping import Keeping
 from engine.requests.request import Request, Sequence
 from engine.rest.warm_up import IsWarm
 from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.steps.batch import Sent, send, send_draft
-
-_PAGES_A_STEP = 32
-"""Of prompts that are entered into the prefix tree while answers wait."""
 
 
 class Batcher:
@@ -30,6 +26,7 @@ class Batcher:
     Attributes:
         chunks: how long prompts are cut.
         prompts: the chunks that are on their way through the model, and the next ones.
+        keeping: what of them others may find.
         giving_way: how they make room for each other.
     """
 
@@ -40,7 +37,8 @@ class Batcher:
         self._memory, self._pager = memory, pager
         self._scheduler = Scheduler[Sequence]()
         self._beginning = Beginning(memory, pager, self._scheduler)
-        self.giving_way = GivingWay(memory, pager, self._scheduler, self.keep)
+        self.keeping = Keeping(memory, pager, self._scheduler)
+        self.giving_way = GivingWay(memory, pager, self._scheduler, self.keeping)
         self._is_awaited = False  # the step in flight, by one that begins when others have given way
 
     def __iter__(self) -> Iterator[Sequence]:
@@ -144,42 +142,6 @@ class Batcher:
         filling = None if sequence is None or not sequence.goes(Way.ASIDE) else sequence.filling
         if filling is not None and sent.answers:
             runner.wait_for_aside(filling, self.prompts.pace(sent.answers))
-
-    def keep(self, sequence: Sequence) -> None:
-        """All that is computed of it may be found by others, unless it was forgotten; no more will be."""
-        table = sequence.table
-        # A step in flight is one token further; that one is not known yet.
-        table.length = min(table.length, sequence.length)
-        owner = sequence.request.owner
-        if owner is not None:
-            self._memory.keep(table, sequence.tokens(0, table.length), owner, whole=True)
-
-    def discard(self, sequence: Sequence) -> None:
-        """Nothing of it may be found by others: what was kept when it gave way goes, unless it is theirs."""
-        request, owner = sequence.request, sequence.request.owner
-        if not sequence.given or owner is None:
-            return
-        branch = sequence.tokens(0, sequence.given)
-        wanted = [other.tokens(0, other.length) for other in request.sequences if not other.is_discarded]
-        nearest = max(wanted, key=lambda other: common_length(branch, other), default=request.prompt)
-        self._memory.let_go(owner, [branch], nearest)
-
-    def keep_prompts(self, *, at_once: bool) -> None:
-        """What is computed of prompts may be found by others: all of it, or if not `at_once` some pages more.
-
-        Entering a page takes about 6 µs, so that a long chunk's pages would hold answers up for 1.5 ms.
-        """
-        for sequence in self._scheduler.running:
-            request, table, owner = sequence.request, sequence.table, sequence.request.owner
-            if owner is None or sequence.index or sequence.kept >= len(request.prompt):
-                continue
-            end = min(table.length, len(request.prompt))
-            if not at_once and self._memory.tree.window is None:
-                end = min(end, sequence.kept + _PAGES_A_STEP * self._pager.page_size)
-            if end > sequence.kept:
-                part = PageTable(table.pages, end, table.is_read)
-                self._memory.keep(part, request.prompt, owner, whole=False)
-                sequence.kept = end
 
     def forget(self, chat: str) -> None:
         """Those that were asked for `chat` until now go on, and nothing of them is kept."""

@@ -285,7 +285,7 @@ class Serving:
         self._results.read(sent, self._sent, lambda: self._batcher.pace(self._live.runner, sent))
         self._broken.went_well(sent)
         self._live.first_runs.went_well()
-        self._batcher.keep_prompts(at_once=not sent.answers)
+        self._batcher.keeping.keep_prompts(at_once=not sent.answers)
         self._batcher.trim()
         self._speculations.guess(self._batcher.running)
 

@@ -53,9 +53,9 @@ class Endings:
         if reason == "length" and sequence.stops.stopped:  # by a stop string in what was held back
             sequence.reason = reason = "stop"
         if sequence.is_discarded:
-            self._batcher.discard(sequence)
+            self._batcher.keeping.discard(sequence)
         else:
-            self._batcher.keep(sequence)
+            self._batcher.keeping.keep(sequence)
             self._finding.computed(sequence)
         self._tell.ends(request)
         self._batcher.release(sequence)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from collections.abc import Sequence as Many
 
 from engine.kv.memory import KVMemory
 from engine.kv.pager import OutOfPages, Pager
+from engine.requests.keeping import Keeping
 from engine.requests.request import Sequence
 from engine.scheduler import Scheduler
 
@@ -23,11 +23,10 @@ class GivingWay:
         memory: KVMemory,
         pager: Pager,
         scheduler: Scheduler[Sequence],
-        keep: Callable[[Sequence], None],
+        keeping: Keeping,
     ) -> None:
-        """`keep`: lets others find what is computed of one."""
         self.count = 0
-        self._memory, self._pager, self._scheduler, self._keep = memory, pager, scheduler, keep
+        self._memory, self._pager, self._scheduler, self._keeping = memory, pager, scheduler, keeping
 
     def with_room(self, decoding: list[Sequence], *, is_sent: bool) -> list[Sequence]:
         """Those of `decoding` that can write one more token, once those that need room have asked for it.
@@ -77,7 +76,7 @@ class GivingWay:
 
     def give_way(self, sequence: Sequence) -> None:
         """Take back the pages of a running answer; it goes on later, from its tokens."""
-        self._keep(sequence)
+        self._keeping.keep(sequence)
         sequence.given = sequence.table.length
         sequence.drop_filling()
         self._memory.free(sequence.table)
