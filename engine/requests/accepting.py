@@ -22,6 +22,22 @@ from engine.scheduler import MAX_RUNNING, rank_of
 from engine.tokenizer.history import ChatPrompt, chat_prompt
 
 
+def check_command(command: Generate) -> None:
+    """Raises InvalidRequest for what no model can be asked."""
+    given = [command.messages is not None, command.prompt is not None, command.tokens is not None]
+    if sum(given) != 1:
+        raise InvalidRequest("give exactly one of messages, prompt and tokens")
+    if command.max_tokens is not None and command.max_tokens < 1:
+        raise InvalidRequest(f"max_tokens is {command.max_tokens}; it must be at least 1")
+    if not 1 <= command.n <= MAX_RUNNING:
+        raise InvalidRequest(f"n is {command.n}; it must be from 1 to {MAX_RUNNING}")
+    if command.logprobs is not None and command.logprobs < 0:
+        raise InvalidRequest(f"logprobs is {command.logprobs}; it must be 0 or more")
+    if command.messages is not None and not command.messages:
+        raise InvalidRequest("messages is empty; give at least one")
+    StopStrings(command.stop)
+
+
 def accept_command(
     command: Generate,
     model: LoadedModel,
@@ -34,6 +50,7 @@ def accept_command(
     room for an answer within the model's context, Refused when KV memory has too few pages for it.
     """
     taken_up = time.perf_counter()
+    check_command(command)
     chat = _prompt_of(command, model)
     prompt, ids = chat.ids, _checked(chat.ids, model.config.vocab_size)
     _check_context(command, len(prompt), model)
@@ -118,18 +135,7 @@ def _checked(prompt: tuple[int, ...], vocab: int) -> array[int]:
 
 def _prompt_of(command: Generate, model: LoadedModel) -> ChatPrompt:
     """Its ids, and how far they are those that its chat was computed as."""
-    given = [command.messages is not None, command.prompt is not None, command.tokens is not None]
-    if sum(given) != 1:
-        raise InvalidRequest("give exactly one of messages, prompt and tokens")
-    if command.max_tokens is not None and command.max_tokens < 1:
-        raise InvalidRequest(f"max_tokens is {command.max_tokens}; it must be at least 1")
-    if not 1 <= command.n <= MAX_RUNNING:
-        raise InvalidRequest(f"n is {command.n}; it must be from 1 to {MAX_RUNNING}")
-    if command.logprobs is not None and command.logprobs < 0:
-        raise InvalidRequest(f"logprobs is {command.logprobs}; it must be 0 or more")
     if command.messages is not None:
-        if not command.messages:
-            raise InvalidRequest("messages is empty; give at least one")
         if model.tokenizer.chat_template is None:
             raise InvalidRequest(f"{model.info.name} has no chat template; give it a plain prompt instead")
         return chat_prompt(model.tokenizer, command.messages, command.history, model.info.path)

@@ -11,7 +11,7 @@ from engine.commands import Cancel, Generate
 from engine.errors import NoRoom
 from engine.events.cache import Predicted
 from engine.events.events import Event, Waiting
-from engine.requests.accepting import accept_command
+from engine.requests.accepting import accept_command, check_command
 from engine.requests.ended import withdrawn
 from engine.requests.failure import failure
 from engine.requests.request import Request
@@ -74,6 +74,7 @@ class Asking:
 
     def generate(self, command: Generate, arrived: float) -> None:
         """Begin a request, or let it wait. Raises what keeps it from being served."""
+        check_command(command)
         asked = _Asked(command, arrived, *self._models.called(command.model))
         is_behind = bool(self._waiting) and self._waiting[0].rank <= asked.rank
         insort(self._waiting, asked, key=lambda one: one.rank)
@@ -84,6 +85,7 @@ class Asking:
 
     def predict(self, command: Generate, arrived: float) -> Predicted:
         """What it would find, were it sent now. Raises what would keep it from being served."""
+        check_command(command)
         serving = self._models.wanted(command.model, "answers and pinned chats")
         is_alone = self._models.is_alone(serving) and not self._waiting
         return serving.predict(_accepted(command, serving, arrived), is_alone=is_alone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
@@ -171,6 +172,25 @@ def test_who_is_only_asked_about_a_model_that_rests_sends_no_pinned_chat_away(
             assert listener.finished("again").timing.prefill_tokens == 1
         listener.submit(ask("then", first))  # what is asked for is answered
         assert listener.finished("then").tokens
+
+
+@pytest.mark.parametrize("wrong", [{"n": 99}, {"max_tokens": 0}, {"prompt": "two"}, {"stop": ("",)}])
+def test_who_asks_what_no_model_can_answer_wakes_none(
+    models: tuple[Path, Path, Path], wrong: dict[str, object]
+) -> None:
+    first, second, _ = models
+    settings = EngineSettings(prefill_chunk=64, kv_bytes=ONE + PAGE_BYTES, unload_after=0.2)
+    with running_engine(settings) as listener:
+        listener.load(first, "first")
+        listener.wait(lambda event: event == ModelUnloaded(str(first), "idle"))
+        listener.submit(LetRest(None))
+        listener.load(second, "second")
+        asked = replace(ask("wrong", first), **wrong)  # type: ignore[arg-type]
+        listener.submit(asked)
+        assert listener.failed("wrong").kind == "InvalidRequest"
+        listener.submit(Predict(replace(asked, id="asked")))
+        assert listener.failed("asked").kind == "InvalidRequest"
+        assert unloaded(listener.events) == [ModelUnloaded(str(first), "idle")]
 
 
 def test_one_leaves_while_the_other_works_and_comes_back_beside_it(
