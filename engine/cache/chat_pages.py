@@ -92,6 +92,6 @@ class ChatPages:
     def refusal(self, request: Request) -> Exception:
         """It ran alone, and pages that are pinned stand in the way of its prompt."""
         prompt, command = request.prompt, request.command
-        resident = min(len(prompt), request.most_resident)
+        resident = min(len(prompt), request.most_resident - 1)
         capacity = self.capacity(command.chat, prompt)
         return refused(resident, command.n, capacity, len(prompt) - resident)

@@ -55,7 +55,7 @@ def accept_command(
     prompt, ids = chat.ids, _checked(chat.ids, model.config.vocab_size)
     _check_context(command, len(prompt), model)
     capacity = capacity_for(prompt)
-    resident = min(len(prompt), model.most_resident)
+    resident = min(len(prompt), model.most_resident - 1)  # with the next token
     check_capacity(resident, command.n, capacity, len(prompt) - resident)
     most_tokens, limit = _room(command, len(prompt), model, capacity)
     request = Request(

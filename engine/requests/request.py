@@ -103,8 +103,8 @@ class Sequence:
 
     @property
     def resident(self) -> int:
-        """Most of these that are in pages at once: a sliding window leaves the others."""
-        return min(self.length, self.request.most_resident)
+        """Most of these that are in pages at once, with the next one: a sliding window leaves the others."""
+        return min(self.length, self.request.most_resident - 1)
 
     @property
     def pending(self) -> int:

@@ -119,7 +119,7 @@ class Mix:
         ready = self._listener.load(self.model.folder, f"load {self._ready}", self._draft)
         self.context = ready.model.context_length
         self._served = self.watch.models[-2 if self._draft else -1]
-        self._resident = self._served.most_resident
+        self._resident = self._served.most_resident - 1  # with the next token
 
     def _unload(self) -> None:
         """What runs is cancelled; counts of the engine begin anew."""

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine import EngineSettings, Failed, Finished, Generate, ModelReady, Refusal, WayOut
+from engine import EngineSettings, Failed, Finished, Generate, ModelReady, Refusal, WayOut, inspect_model
 from engine.errors import Refused
+from engine.fitting.fit import tenant
 from engine.requests.admission import Capacity, check_capacity, refused
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
@@ -209,6 +210,21 @@ def test_a_prompt_that_a_window_leaves_behind_is_shortened_by_that_too(tmp_path:
         assert way.kind == "shorten"
         assert isinstance(ask(way.amount - 1), Failed)
         assert isinstance(ask(way.amount), Finished)
+
+
+@pytest.mark.parametrize(("window", "size", "chunk"), [(16, 1, 1), (48, 16, 16), (50, 2, 16), (5, 4, 8)])
+def test_with_a_window_any_prompt_is_held_by_the_pages_that_its_context_is_said_to_take(
+    tmp_path: Path, window: int, size: int, chunk: int
+) -> None:
+    folder = write_random_model(tmp_path / "window", "mistral", sliding_window=window)
+    settings = EngineSettings(page_size=size, prefill_chunk=chunk)
+    pages = tenant(inspect_model(folder), settings).needed_pages
+    with running_engine(replace(settings, kv_pages=pages)) as listener:
+        assert listener.load(folder).model.context_length == 1024
+        for length in (window, window + chunk + size, 150, 401):
+            tokens = tuple(3 + place % 290 for place in range(length))
+            listener.submit(Generate(f"{length}", tokens=tokens, max_tokens=40, ignore_eos=True))
+            assert len(listener.finished(f"{length}").tokens) == 40
 
 
 def ways_out(folder: Path, settings: EngineSettings, pages: int, draft: Path | str = "") -> set[str]:
