@@ -43,7 +43,7 @@ class Queue:
         made = EngineSettings(kv_pages=pages, cache=folder / "cache", **settings)  # type: ignore[arg-type]
         opened = open_both(LoadModel("load", str(self.path), draft_model=guesses), made, at_once)
         self.events: list[Event] = []
-        self.serving: Serving = open_model("load", opened, self.events.append, lambda: False)
+        self.serving: Serving = open_model("load", opened, self.events.append, lambda: None)
         self.asked: dict[str, Request] = {}
 
     def request(

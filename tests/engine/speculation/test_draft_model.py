@@ -83,7 +83,7 @@ def test_a_model_and_its_draft_model_share_one_budget(budget: int, tmp_path: Pat
     models = [write_random_model(tmp_path / name, max_position_embeddings=4096) for name in ("own", "draft")]
     settings = EngineSettings(kv_bytes=budget, cache=tmp_path / "cache")
     opened = open_both(LoadModel("load", str(models[0]), draft_model=str(models[1])), settings, at_once)
-    serving = open_model("load", opened, lambda event: None, lambda: False)
+    serving = open_model("load", opened, lambda event: None, lambda: None)
     draft = serving._speculations._model
     assert draft is not None
     both = (serving.model, draft.model)
@@ -103,7 +103,12 @@ def test_who_quits_does_not_wait_for_a_draft_model(tmp_path: Path) -> None:
         command = LoadModel("load", str(own), draft_model=str(guesses))
         opened = open_both(command, EngineSettings(cache=tmp_path / "cache"), at_once)
         asked.clear()
-        open_model("load", opened, lambda event: None, lambda: asked.append(1) or len(asked) > most)
+
+        def ending() -> EngineClosed | None:
+            asked.append(1)
+            return EngineClosed("the engine closes") if len(asked) > most else None
+
+        open_model("load", opened, lambda event: None, ending)
 
     load("", inf)
     alone = len(asked)
