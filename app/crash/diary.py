@@ -11,6 +11,7 @@ from app.engine_like import MakeEngine, OnEvent
 from engine import (
     Command,
     Event,
+    Failed,
     Generate,
     KernelsChosen,
     KernelTrials,
@@ -37,6 +38,7 @@ class Diary:
     def __init__(self, note: Callable[[dict[str, Any]], None]) -> None:
         self._note = note
         self._kept: dict[str, Any] = {}
+        self._load_id = ""
 
     def watching(self, make: MakeEngine) -> MakeEngine:
         """`make`, of an engine whose commands and events are noted."""
@@ -53,12 +55,15 @@ class Diary:
         """Look at an event; cheap, as it is on the engine's thread."""
         match event:
             case LoadProgress():
+                self._load_id = event.id
                 share = 100 * event.loaded_bytes // max(1, event.total_bytes)
                 self._change({"loading": "kernels are tried" if event.is_trying else f"{share} %"})
             case ModelReady() | KernelsChosen():
                 self._change({"loading": "", "model": _model(event.model)})
             case ModelUnloaded():
-                self._change({"model": None, "steps": None})
+                self._change({"loading": "", "model": None, "steps": None})
+            case Failed() if event.id == self._load_id:
+                self._change({"loading": ""})
             case KernelTrials():
                 state = "running" if event.is_running else "at rest"
                 self._change({"trials": f"{event.done:,} of {event.total:,} done, {state}"})

@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from app.crash.diary import Diary
 from app.crash.report import doing_lines
 from engine import (
     Cancel,
     Event,
+    Failed,
     Generate,
     KernelTrials,
     LoadModel,
@@ -71,6 +74,16 @@ def test_what_is_asked_and_done_is_told_in_numbers() -> None:
     assert "32 in use" not in kept.said()
     for secret in (TYPED, "/home", "ada", "chat-9"):
         assert secret not in json.dumps(kept.notes)
+
+
+@pytest.mark.parametrize("end", [Failed("load-1", "no", "ModelError"), ModelUnloaded(PATH, "idle")])
+def test_a_load_that_breaks_or_that_nobody_waits_for_is_over(end: Event) -> None:
+    kept = Kept()
+    kept.emit(LoadProgress("load-1", 3, 4))
+    kept.emit(Failed("another", "no", "Refused"))
+    assert "Loading: 75 %" in kept.said()
+    kept.emit(end)
+    assert "Loading" not in kept.said()
 
 
 def test_the_engine_hears_and_says_all_of_it() -> None:
