@@ -14,6 +14,7 @@ import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
+from weakref import ref
 
 import mlx.core as mx
 
@@ -210,11 +211,11 @@ class Aside:
         except OSError as error:
             self._give_up(f"there was no process for one ({error})")
             raise AsideBroke(f"there was no process for a prompt ({error})") from error
-        self._watcher.submit(self._watch, chunk)
+        self._watcher.submit(_watch, ref(self), chunk)
         return chunk
 
-    def _watch(self, chunk: AsideChunk) -> None:
-        chunk.watch()
+    def ended(self, chunk: AsideChunk) -> None:
+        """Its process has: called on the thread that watches it."""
         self._broken += chunk.broke
         if self._broken >= _MOST_BROKEN and self.is_possible:
             self._give_up(f"{self._broken} of their processes broke")
@@ -238,3 +239,10 @@ class Aside:
             chunk.stored(tokens)
             if is_awaited:
                 return
+
+
+def _watch(asked: ref[Aside], chunk: AsideChunk) -> None:
+    """Until its process has ended; a model that leaves meanwhile is not held in memory for that."""
+    chunk.watch()
+    if (aside := asked()) is not None:
+        aside.ended(chunk)

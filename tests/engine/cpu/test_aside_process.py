@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
+from weakref import ref
 
 import mlx.core as mx
 import pytest
@@ -188,6 +189,28 @@ def test_after_two_that_broke_there_is_none_any_more_but_those_that_nobody_wante
         chunk.drop()
     monkeypatch.setattr("engine.cpu.aside_blocks.attend_block", broken)
     none_any_more(runner, model, "a fault of ours")
+
+
+def test_a_model_that_leaves_is_gone_before_a_process_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch, may_end = AsideChunk.watch, threading.Event()
+
+    def slow(chunk: AsideChunk) -> None:
+        assert may_end.wait(60)
+        watch(chunk)
+
+    monkeypatch.setattr(AsideChunk, "watch", slow)
+    model = loaded(write_random_model(tmp_path / "model", num_hidden_layers=3))
+    arena, runner = ref(model.arena), stepped(model)
+    chunk = filling(model, PageTable(), prompt()[:40])
+    runner.advance_aside(chunk)
+    chunk.drop()
+    del model, runner, chunk
+    try:
+        assert arena() is None
+    finally:
+        may_end.set()
 
 
 @pytest.mark.parametrize("refused", ["os.fork", "mmap.mmap"])
