@@ -106,9 +106,10 @@ class Hearing(Generic[Notice]):
 def _needs(command: object, path: str) -> bool:
     """Whether that model has to be in memory for it, as far as is known: "" may be any."""
     asked = command.request if isinstance(command, Predict) else command
-    if isinstance(asked, LoadModel):
-        return asked.path == path
-    return isinstance(asked, Generate | Share) and asked.model in (path, "")
+    if not isinstance(asked, Generate | LoadModel | Share):
+        return False
+    named = asked.path if isinstance(asked, LoadModel) else asked.model
+    return "" in (named, path) or named == path
 
 
 def goes_first(
