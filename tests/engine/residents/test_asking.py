@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from engine import (
     Waiting,
 )
 from tests.engine.cold import Cold
+from tests.engine.held_disk import held_writes
 from tests.engine.residents.two_models import ONE, PAGE_BYTES, PROMPT, ask, is_chunk, unloaded
 from tests.fakes.listener import Listener, running_engine
 
@@ -124,6 +125,42 @@ def test_of_a_chat_that_is_deleted_meanwhile_nothing_is_kept(
     found = works.wait(lambda event: isinstance(event, Predicted))
     assert isinstance(found, Predicted)
     assert found.cached_tokens == 0
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_who_is_put_away_for_it_stays_where_nobody_wants_it_any_more(
+    models: tuple[Path, Path, Path],
+    with_disk: Callable[..., EngineSettings],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_cancelled: bool,
+) -> None:
+    """What the first has is written between the second's tokens, and is asked for meanwhile."""
+    first, second, third = models
+    may_write = held_writes(monkeypatch)
+    with running_engine(with_disk(kv_bytes=2 * ONE, unload_after=0.1)) as listener:
+        listener.load(third, "third")
+        listener.wait(lambda event: event == ModelUnloaded(str(third), "idle"))
+        listener.submit(LetRest(None))
+        listener.load(first, "first")
+        listener.load(second, "second")
+        listener.submit(ask("once", first))
+        once = listener.finished("once")
+        listener.submit(ask("goes on", second, 300, chat="s"))
+        listener.wait(is_chunk("goes on"))
+        listener.submit(ask("woke it", third))
+        for _ in range(20):
+            listener.wait(is_chunk("goes on"))
+        listener.submit(ask("again", first))
+        if is_cancelled:
+            listener.submit(Cancel("woke it"))
+            assert listener.finished("woke it").reason == "cancelled"
+            assert listener.finished("again").timing.prefill_tokens == 1
+            assert len(unloaded(listener.events)) == 1
+        may_write.set()
+        assert listener.finished("again").tokens == once.tokens
+        assert len(listener.finished("goes on").tokens) == 300
+        assert listener.finished("woke it").reason == ("cancelled" if is_cancelled else "length")
 
 
 def test_it_ends_where_its_model_is_unloaded(works: Listener, models: tuple[Path, ...]) -> None:
