@@ -43,7 +43,7 @@ def test_pages_that_a_chunk_reads_are_not_exchanged(
         return min(32, remaining)
 
     monkeypatch.setattr(Runner, "advance", watched)
-    monkeypatch.setattr("engine.batcher._PAGES_A_STEP", 1)  # fewer than a chunk has
+    monkeypatch.setattr("engine.requests.keeping._PAGES_A_STEP", 1)  # fewer than a chunk has
     monkeypatch.setattr(ChunkSizer, "layers", one_layer)
     monkeypatch.setattr(ChunkSizer, "next", short_chunks)
     folder = write_random_model(tmp_path / "model", head_dim=64, num_attention_heads=2, num_key_value_heads=1)
