@@ -1,7 +1,7 @@
 // Joins the partitions of decode_attention or prefill_attention: out = Σ_p 2^(m_p − m) o_p / Σ_p 2^(m_p − m) l_p, with m = max m_p.
 //
-// `partial` has the o_p of all rows, and behind these (m_p, l_p) of all. One threadgroup a query row. Simdgroups share the partitions out among themselves; a lane holds 4 elements of a head (VECTORS
-// times). Partitions that no key of the sequence lies in were never written and are not read: decode attention's are found by
+// `partial` has the o_p of all rows, and behind these (m_p, l_p) of all. One threadgroup a query row. Simdgroups share the
+// partitions out among themselves; a lane holds 4 elements of a head (VECTORS times). Partitions that no key of the sequence lies in were never written and are not read: decode attention's are found by
 // the sequence's length, and of prefill's (RAGGED) all have a sum, which is 0 then.
 #pragma body
 threadgroup_array(float, joined, SIMDGROUPS * HEAD_DIM);

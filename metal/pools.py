@@ -91,7 +91,7 @@ class Pages:
 
 
 def pool_name(name: str, number: int) -> str:
-    """ "keys" or "values", as a kernel calls them that takes several layers' pools, numbered from 0."""
+    """Keys or values, as a kernel calls them that takes several layers' pools, numbered from 0."""
     return f"{name}_{number}" if number else name
 
 

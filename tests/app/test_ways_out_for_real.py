@@ -151,14 +151,20 @@ def test_shortening_opens_the_editor_and_storing_in_bits_is_a_setting(
     qtbot.waitUntil(lambda: file.load().settings.kv_cache == "8")
 
 
-def test_a_message_that_is_shortened_is_answered_in_as_many_ways_as_it_was_asked_for(
-    desktop: Desktop, qtbot: QtBot
-) -> None:
+def refused_and_shortened(qtbot: QtBot, desktop: Desktop) -> UserMessageView:
+    """Four answers were asked for and refused, and the editor is open of what was asked."""
     assert desktop.conversation.send(LONG, 4)
     assert ended(qtbot, desktop) == "failed"
     qtbot.mouseClick(way(qtbot, desktop, "Shorten"), Qt.MouseButton.LeftButton)
     question = desktop.pane.transcript._stack.views[-2]
     assert isinstance(question, UserMessageView)
+    return question
+
+
+def test_a_message_that_is_shortened_is_answered_in_as_many_ways_as_it_was_asked_for(
+    desktop: Desktop, qtbot: QtBot
+) -> None:
+    question = refused_and_shortened(qtbot, desktop)
     assert question.editor
     said = desktop.pane.status_line
     qtbot.waitUntil(lambda: "This needs" in said.words)
@@ -173,11 +179,7 @@ def test_a_message_that_is_shortened_is_answered_in_as_many_ways_as_it_was_asked
 def test_a_message_that_is_to_be_shortened_and_stays_is_changed_as_any_other(
     desktop: Desktop, qtbot: QtBot
 ) -> None:
-    assert desktop.conversation.send(LONG, 4)
-    assert ended(qtbot, desktop) == "failed"
-    qtbot.mouseClick(way(qtbot, desktop, "Shorten"), Qt.MouseButton.LeftButton)
-    question = desktop.pane.transcript._stack.views[-2]
-    assert isinstance(question, UserMessageView)
+    question = refused_and_shortened(qtbot, desktop)
     question.stop_editing()
     qtbot.mouseClick(question.edit_button, Qt.MouseButton.LeftButton)
     assert question.editor

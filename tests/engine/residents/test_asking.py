@@ -26,7 +26,7 @@ from engine import (
 )
 from tests.engine.cold import Cold
 from tests.engine.held_disk import held_writes
-from tests.engine.residents.two_models import ONE, PAGE_BYTES, PROMPT, ask, is_chunk, unloaded
+from tests.engine.residents.two_models import ONE, PAGE_BYTES, PROMPT, ask, is_chunk, one_at_rest, unloaded
 from tests.fakes.listener import Listener, running_engine
 
 
@@ -34,12 +34,7 @@ from tests.fakes.listener import Listener, running_engine
 def works(models: tuple[Path, Path, Path]) -> Iterator[Listener]:
     """Room for one of two models: the first rests, and the second is about an answer, "goes on"."""
     first, second, _ = models
-    settings = EngineSettings(prefill_chunk=64, kv_bytes=ONE + PAGE_BYTES, unload_after=0.2)
-    with running_engine(settings) as listener:
-        listener.load(first, "first")
-        listener.wait(lambda event: event == ModelUnloaded(str(first), "idle"))
-        listener.submit(LetRest(None))
-        listener.load(second, "second")
+    with one_at_rest(first, second) as listener:
         listener.submit(ask("goes on", second, 300, chat="s"))
         listener.wait(is_chunk("goes on"))
         yield listener

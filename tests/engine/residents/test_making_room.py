@@ -35,6 +35,7 @@ from tests.engine.residents.two_models import (
     PROMPT,
     ask,
     is_chunk,
+    one_at_rest,
     unloaded,
 )
 from tests.fakes.listener import Listener, running_engine
@@ -152,12 +153,7 @@ def test_who_is_only_asked_about_a_model_that_rests_sends_no_pinned_chat_away(
     models: tuple[Path, Path, Path], *, is_pinned: bool
 ) -> None:
     first, second, _ = models
-    settings = EngineSettings(prefill_chunk=64, kv_bytes=ONE + PAGE_BYTES, unload_after=0.2)
-    with running_engine(settings) as listener:
-        listener.load(first, "first")
-        listener.wait(lambda event: event == ModelUnloaded(str(first), "idle"))
-        listener.submit(LetRest(None))
-        listener.load(second, "second")
+    with one_at_rest(first, second) as listener:
         listener.submit(ask("once", second, chat="p"))
         once = listener.finished("once")
         listener.submit(Pin("p", is_pinned))
@@ -179,12 +175,7 @@ def test_who_asks_what_no_model_can_answer_wakes_none(
     models: tuple[Path, Path, Path], wrong: dict[str, object]
 ) -> None:
     first, second, _ = models
-    settings = EngineSettings(prefill_chunk=64, kv_bytes=ONE + PAGE_BYTES, unload_after=0.2)
-    with running_engine(settings) as listener:
-        listener.load(first, "first")
-        listener.wait(lambda event: event == ModelUnloaded(str(first), "idle"))
-        listener.submit(LetRest(None))
-        listener.load(second, "second")
+    with one_at_rest(first, second) as listener:
         asked = replace(ask("wrong", first), **wrong)  # type: ignore[arg-type]
         listener.submit(asked)
         assert listener.failed("wrong").kind == "InvalidRequest"

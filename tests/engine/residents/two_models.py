@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from engine import Event, Generate, ModelUnloaded, SamplingParams, Stats, TextChunk
+from engine import (
+    EngineSettings,
+    Event,
+    Generate,
+    LetRest,
+    ModelUnloaded,
+    SamplingParams,
+    Stats,
+    TextChunk,
+)
 from engine.kv.arena import Arena
-from tests.fakes.listener import Listener
+from tests.fakes.listener import Listener, running_engine
 
 PROMPT = tuple(3 + (7 * place) % 290 for place in range(200))
 CONTEXT_PAGES = 32
@@ -34,6 +44,18 @@ def is_chunk(name: str) -> Callable[[Event], bool]:
 
 def unloaded(events: list[Event]) -> list[ModelUnloaded]:
     return [event for event in events if isinstance(event, ModelUnloaded)]
+
+
+@contextmanager
+def one_at_rest(first: Path, second: Path) -> Generator[Listener]:
+    """An engine with room for one of two models: the first rests, and the second is there."""
+    settings = EngineSettings(prefill_chunk=64, kv_bytes=ONE + PAGE_BYTES, unload_after=0.2)
+    with running_engine(settings) as listener:
+        listener.load(first, "first")
+        listener.wait(lambda event: event == ModelUnloaded(str(first), "idle"))
+        listener.submit(LetRest(None))
+        listener.load(second, "second")
+        yield listener
 
 
 class Arenas:
