@@ -239,5 +239,10 @@ class ChatPane(QWidget):
                 texts = replace(texts, activity=words, why=self._prediction.why)
             self.status_line.show_texts(name, texts)
         else:
-            words = absence(model, self._models.is_guide, is_crowded=self._prediction.is_crowded)
+            words = absence(
+                model,
+                self._models.is_guide,
+                is_crowded=self._prediction.is_crowded,
+                is_asked=state.busy,
+            )
             self.status_line.show_texts(words, StatusTexts())

@@ -62,15 +62,16 @@ def load_problem(model: ModelState, is_guide: bool) -> str:
     return words.format(name=text.model_title(model.name, is_guide), error=model.error)
 
 
-def absence(model: ModelState, is_guide: bool, *, is_crowded: bool = False) -> str:
+def absence(model: ModelState, is_guide: bool, *, is_crowded: bool = False, is_asked: bool = False) -> str:
     """What the status line says while no model is in memory.
 
-    `is_crowded`: one that rests found no room when something was written.
+    Of one that rests, `is_crowded`: it found no room when something was written; `is_asked`: something was
+    sent, which waits for it.
     """
     if model.phase == "loading":
         return loading_words(model, is_guide)
     if model.phase == "resting":
-        words = text.RESTING_CROWDED if is_crowded else text.RESTING
+        words = text.RESTING_ASKED if is_asked else text.RESTING_CROWDED if is_crowded else text.RESTING
         return words.format(name=text.model_title(model.name, is_guide))
     return text.NO_MODEL
 

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
 from app.model_location import GUIDE, model_title
+from app.text import RESTING_ASKED
 from app.wiring import Desktop
 from engine import Engine, EngineSettings, Event, LetRest, ModelUnloaded, TextChunk, Waiting, inspect_model
 from tests.app.conftest import OpenDesktop
@@ -66,6 +67,7 @@ def test_it_says_so_and_both_answers_are_whole(
     qtbot.waitUntil(lambda: waiting != [])
     qtbot.waitUntil(lambda: f"Waiting: {waiting[0].why}" in shown(desktop))
     assert waiting[0].why == f"other has no room beside the answer that {model_title(GUIDE)} is writing"
+    assert desktop.pane.status_line.words == RESTING_ASKED.format(name="other")
     is_seen.set()
     qtbot.waitUntil(lambda: not chat.state.busy, timeout=60_000)
     assert chat.messages[-1].status in ("complete", "length")
