@@ -20,6 +20,8 @@ from engine import (
     Event,
     Failed,
     Finished,
+    Flush,
+    Flushed,
     Forget,
     Generate,
     LoadModel,
@@ -184,8 +186,11 @@ class EngineClient:
                 return
 
     def forget(self, chat: str) -> None:
-        """Drop the cached pages of `chat`."""
+        """Drop the cached pages of `chat`, and wait for that: it is not to be taken for the next prompt's."""
         self._engine.submit(Forget(chat))
+        self._engine.submit(Flush())
+        while not isinstance(self._next(), Flushed):
+            pass
 
     def _next(self) -> Event:
         """The next event, taken in."""

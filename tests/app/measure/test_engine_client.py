@@ -84,6 +84,15 @@ def test_what_is_forgotten_is_computed_again(client: EngineClient) -> None:
     assert client.run(chat).computed == len(PROMPT)
 
 
+def test_the_next_prompt_does_not_wait_for_what_is_forgotten(client: EngineClient) -> None:
+    client.run(Generate("", tokens=PROMPT, max_tokens=2, ignore_eos=True, chat="a"))
+    client.predict(asked(1))  # told of the pages by now
+    assert client.stats is not None
+    assert client.stats.cached_pages > 0
+    client.forget("a")
+    assert client.stats.cached_pages == 0
+
+
 def test_a_failure_is_raised(client: EngineClient, tmp_path: Path) -> None:
     with pytest.raises(RequestFailed, match="outside the model's vocabulary"):
         client.run(Generate("", tokens=(1 << 30,)))
