@@ -26,8 +26,11 @@ class TimingPlan:
     Attributes:
         look_s, slot_s: how long a chain of the built-in should take in the look, and in the race; a shorter
             one is longer in links.
-        alone_s: a launch that takes this long is known for what it takes when it has run once.
-        most_links: of a chain.
+        alone_s: a launch that takes this long is known for what it takes when it has run once, and no chain
+            of several takes longer.
+        few_links, most_links: of a chain. Where the built-in has fewer in the race, and a look finds another
+            that is twice as fast, slots are meant for that one, and all are looked at again: in so few links
+            it would be waiting for them that takes long.
         looks: rounds of the look.
         fewest, rounds: of the race, the look's among them where its chains are as long.
         case_s: no further round of the race but the fewest begins after this long.
@@ -39,6 +42,7 @@ class TimingPlan:
     look_s: float = 0.0005
     slot_s: float = 0.001
     alone_s: float = 0.002
+    few_links: int = 8
     most_links: int = 64
     looks: int = 2
     fewest: int = 3
@@ -47,6 +51,11 @@ class TimingPlan:
     clearly: float = 1.25
     slightly: float = 1.05
     device_rounds: int = 5
+
+    def links(self, link_s: float) -> tuple[int, int]:
+        """Of the chains of the look, and of the race, where a launch takes so many seconds."""
+        look, full = (max(1, min(self.most_links, round(s / link_s))) for s in (self.look_s, self.slot_s))
+        return look, full
 
 
 KeepBusy = Callable[[float], list[mx.array]]
@@ -115,14 +124,15 @@ def time_candidates(
     for name in names:
         chains.seconds(name, 1)  # what is made once for each candidate
     link_s = _link_s(lambda count: chains.seconds(names[0], count), plan)
-    look, full = (max(1, min(plan.most_links, round(s / link_s))) for s in (plan.look_s, plan.slot_s))
-    looked, raced = _race(
-        lambda running, links: {name: chains.seconds(name, links) / links for name in running},
-        names,
-        plan,
-        links=(look, full),
-        is_over=lambda: clock() > end,
-    )
+    look, full = plan.links(link_s)
+    looked = [chains.round(dict.fromkeys(names, look)) for _ in range(plan.looks)]
+    fastest_s = min(min(one.values()) for one in looked)
+    if full < plan.few_links and 2 * fastest_s < link_s:
+        before, (look, full) = look, plan.links(fastest_s)
+        counts = {name: min(look, int(plan.alone_s / seconds)) for name, seconds in looked[-1].items()}
+        longer = {name: count for name, count in counts.items() if count > before}
+        looked = [one | chains.round(longer) for one in looked]
+    raced = _race(chains.round, looked, plan, links=(look, full), is_over=lambda: clock() > end)
     times = _microseconds(names, looked, raced)
     if keep_busy is None or case.counts_host:
         return times
@@ -155,6 +165,10 @@ class _Chains:
             began = self.clock()
         mx.eval(arrays)
         return self.clock() - began
+
+    def round(self, links: Mapping[str, int]) -> Round:
+        """Of a link, in a chain of so many of each."""
+        return {name: self.seconds(name, count) / count for name, count in links.items()}
 
     def on_device(self, name: str, links: int, keep_busy: KeepBusy, busy_s: float) -> float:
         """Of a link; the device waits for no host."""
@@ -200,31 +214,32 @@ def _link_s(chain: Callable[[int], float], plan: TimingPlan) -> float:
 
 
 def _race(
-    run: Callable[[Sequence[str], int], Round],
-    names: Sequence[str],
+    run: Callable[[Mapping[str, int]], Round],
+    looked: Sequence[Round],
     plan: TimingPlan,
     *,
     links: tuple[int, int],
     is_over: Callable[[], bool],
-) -> tuple[list[Round], list[Round]]:
-    """Rounds of the look, and of the race; it ends when nothing is left that could change the choice.
+) -> list[Round]:
+    """Rounds of the race; it ends when nothing is left that could change the choice.
 
     Args:
-        run: a round of some candidates in chains of so many links.
+        run: a round of some candidates in chains of so many links each.
+        looked: the look's rounds.
         links: of the chains of the look, and of the race.
         is_over: whether time is up.
     """
     look, full = links
-    looked = [run(names, look) for _ in range(plan.looks)]
+    names = list(looked[0])
     running = _near(looked, names, plan.clearly)
     raced = list(looked) if look == full else []
     while len(running) > 1 and len(raced) < plan.rounds:
-        raced.append(run(running, full))
+        raced.append(run(dict.fromkeys(running, full)))
         if len(raced) >= plan.fewest:
             running = _near(raced, running, plan.slightly)
             if names[0] not in running or is_over():  # which of ours is the fastest by a hair is all the same
                 break
-    return looked, raced
+    return raced
 
 
 def _near(rounds: Sequence[Round], names: Sequence[str], times: float) -> list[str]:

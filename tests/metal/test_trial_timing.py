@@ -121,6 +121,19 @@ def test_what_fills_a_slot_alone_runs_no_more_than_it_takes_to_tell() -> None:
     assert near.launches("mlx") == 2 + PLAN.rounds  # its look is part of the race
 
 
+@pytest.mark.parametrize("built_in", [0.07, 0.002])
+def test_a_slow_built_in_leaves_others_no_shorter_chains(built_in: float) -> None:
+    """They would take what waiting takes, and be told apart by nothing else."""
+    case = FakeCase({"mlx": built_in, "a": 200e-6, "b": 170e-6, "slow": 0.003})
+    found = timed(case)
+    race = case.chains[-1][1]
+    assert race * 170e-6 == pytest.approx(PLAN.slot_s, rel=0.3)
+    assert (case.rounds("a", race), case.rounds("b", race)) == (PLAN.fewest, PLAN.fewest)
+    assert found["a"] / found["b"] == pytest.approx(200 / 170, rel=0.02)
+    assert found["mlx"] == pytest.approx(1e6 * built_in, rel=0.05)
+    assert all(links * 0.003 <= PLAN.alone_s for name, links in case.chains if name == "slow" and links > 4)
+
+
 def test_what_slows_all_down_is_no_candidates_fault() -> None:
     seconds = {"mlx": 200e-6, "slow": 300e-6, "a": 192e-6}
     found = timed(FakeCase(seconds, slows=1.01))
