@@ -176,15 +176,15 @@ class PrefixTree:
     def forget(self, chat: str) -> None:
         """`chat` owns nothing any more; nodes that nobody owns are let go of. Tables keep what they hold."""
         self._pinned.discard(chat)
-        for node in list(self.nodes()):
-            if chat in node.owners:
-                self.disown(node, chat)
+        for node in list(self.nodes(chat)):
+            self.disown(node, chat)
 
     def disown(self, node: Node, chat: str) -> None:
         """`chat` owns `node`, and nothing behind it, no more; what nobody owns is let go of."""
-        self._set_owners(node, node.owners - {chat})
-        if not node.owners:
+        owners = node.owners - {chat}
+        if not owners:
             self._set_page(node, NO_PAGE)
+        self._set_owners(node, owners)
         self._prune(node)
 
     def clear(self) -> None:
@@ -193,13 +193,14 @@ class PrefixTree:
             self._set_page(node, NO_PAGE)
         self.root.children.clear()
 
-    def nodes(self) -> Iterator[Node]:
-        """Every node, parents before their children."""
-        waiting = list(self.root.children.values())
+    def nodes(self, chat: str | None = None) -> Iterator[Node]:
+        """Every node, or those that `chat` owns, parents before their children."""
+        waiting = [self.root]
         while waiting:
-            node = waiting.pop()
-            yield node
-            waiting.extend(node.children.values())
+            for node in waiting.pop().children.values():
+                if chat is None or chat in node.owners:
+                    yield node
+                    waiting.append(node)
 
     def _last_shared(self, table: PageTable, full: int) -> Node:
         """The last node down to which the first `full` pages of `table` are the tree's, or the root."""
@@ -253,8 +254,7 @@ class PrefixTree:
             self._nodes[node.page] = None
             self._chats.remove(node.owners)
             node.parent.resident_children -= 1
-            if node.key:  # a whole page: it may be one of the trail's
-                self._trail.lose()
+            self._trail.left(node)
         node.page = page
         if page != NO_PAGE:
             self._pager.cache(page)

@@ -15,11 +15,11 @@ _PAGE = "q"
 
 
 class Trail:
-    """Its ids, its whole pages and their nodes, all in memory; nothing where one of these has left it."""
+    """Its ids, its whole pages and their nodes, as far as all of these are in memory."""
 
     def __init__(self, page_size: int) -> None:
         self._page_size = page_size
-        self.lose()
+        self._ids, self._pages, self._nodes = array(_ID), array(_PAGE), list[Node]()
 
     def along(self, tokens: Sequence[int], limit: int) -> tuple[list[int], Node | None]:
         """The whole pages that it and the first `limit` of `tokens` begin with, and the last one's node.
@@ -39,6 +39,7 @@ class Trail:
         self._ids, self._nodes = array(_ID, tokens), path_to(last)
         self._pages = array(_PAGE, [node.page for node in self._nodes])
 
-    def lose(self) -> None:
-        """One of its pages is gone."""
-        self._ids, self._pages, self._nodes = array(_ID), array(_PAGE), list[Node]()
+    def left(self, node: Node) -> None:
+        """The page of `node` leaves memory: what lies behind it cannot be used without it."""
+        if node.depth < len(self._nodes) and self._nodes[node.depth] is node:
+            del self._pages[node.depth :], self._nodes[node.depth :]
