@@ -33,9 +33,9 @@ class EvictionOrder:
 
     def count(self, chat: str = "") -> int:
         """Nodes that may go for `chat`, one after the other: all idle ones that are not pinned for others."""
-        if not self._tree.has_pins:
-            return len(self._pager.idle_pages)
-        return sum(self._may_go(node, chat) for node in self._tree.idle_nodes())
+        idle = self._pager.idle_pages
+        kept = self._tree.pinned_nodes(chat) if self._tree.has_pins else ()
+        return len(idle) - sum(node.page in idle for node in kept)
 
     def restart(self) -> None:
         """Collect candidates anew: pins or owners have changed."""

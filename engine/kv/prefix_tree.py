@@ -9,7 +9,7 @@ there are nodes behind it; without a sliding window these cannot be used until i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import count
 
 from engine.kv.chat_pages import ChatPages, Owners, PageCount
@@ -176,7 +176,7 @@ class PrefixTree:
     def forget(self, chat: str) -> None:
         """`chat` owns nothing any more; nodes that nobody owns are let go of. Tables keep what they hold."""
         self._pinned.discard(chat)
-        for node in list(self.nodes(chat)):
+        for node in list(self.nodes({chat})):
             self.disown(node, chat)
 
     def disown(self, node: Node, chat: str) -> None:
@@ -193,12 +193,16 @@ class PrefixTree:
             self._set_page(node, NO_PAGE)
         self.root.children.clear()
 
-    def nodes(self, chat: str | None = None) -> Iterator[Node]:
-        """Every node, or those that `chat` owns, parents before their children."""
+    def pinned_nodes(self, besides: str) -> Iterator[Node]:
+        """The nodes that pinned chats other than `besides` own."""
+        return self.nodes(self._pinned - {besides})
+
+    def nodes(self, chats: Set[str] | None = None) -> Iterator[Node]:
+        """Every node, or those that any of `chats` owns, parents before their children."""
         waiting = [self.root]
         while waiting:
             for node in waiting.pop().children.values():
-                if chat is None or chat in node.owners:
+                if chats is None or not chats.isdisjoint(node.owners):
                     yield node
                     waiting.append(node)
 
