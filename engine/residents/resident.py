@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import mlx.core as mx
 
@@ -13,12 +14,18 @@ from engine.serving import Serving
 log = logging.getLogger(__name__)
 
 
+def name_of(command: LoadModel) -> str:
+    """What people call that model."""
+    return command.name or Path(command.path).name
+
+
 @dataclass(slots=True, eq=False)
 class Resident:
     """Times are seconds of a clock that nobody sets: neither a change of the date nor sleep ends a stay.
 
     Attributes:
         command: how it was loaded, and will be again.
+        name: what people call it.
         serving: it at work; None while it rests.
         turn: when it made its last step, as a number that grows.
         used: when somebody needed it last.
@@ -34,6 +41,10 @@ class Resident:
     tidied: float = 0.0
     is_leaving: bool = False
     is_wanted: bool = True
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = name_of(self.command)
 
     @property
     def path(self) -> str:

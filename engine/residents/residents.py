@@ -19,7 +19,7 @@ from engine.residents.chats import ChatsOfAll
 from engine.residents.leaving import Leaving, Spared
 from engine.residents.opened import Opened
 from engine.residents.opening import open_model
-from engine.residents.resident import Resident
+from engine.residents.resident import Resident, name_of
 from engine.residents.shares import Shares
 from engine.residents.turns import Turns
 from engine.rest.forgetting import Forgetting
@@ -93,7 +93,7 @@ class Residents:
     def called(self, path: str) -> tuple[str, str]:
         """The path of that model, at rest too, and what people call it. Raises NoModel."""
         resident = self._there(path)
-        return resident.path, resident.command.name or Path(resident.path).name
+        return resident.path, resident.name
 
     def is_there(self, path: str) -> bool:
         """Whether requests reach that model, at rest too."""
@@ -124,10 +124,8 @@ class Residents:
             self._load(command)
         except Exception as error:
             if command.path not in self._all:
-                name = command.name or Path(command.path).name
-                self._leaving.why_gone[command.path] = (
-                    f"{name} is not loaded: {failure(command.id, error).error}"
-                )
+                why = failure(command.id, error).error
+                self._leaving.why_gone[command.path] = f"{name_of(command)} is not loaded: {why}"
             raise
 
     def _load(self, command: LoadModel) -> None:
@@ -203,8 +201,10 @@ class Residents:
         raise NoModel(self._leaving.why_gone.get(path) or f"{Path(path).name} is not loaded; open it first")
 
     def _named(self, path: str) -> Resident | None:
-        wanted = {resident.path: resident for resident in self._all.values() if resident.is_wanted}
-        return wanted.get(path) if path else next(reversed(wanted.values()), None)
+        if path:
+            resident = self._all.get(path)
+            return resident if resident is not None and resident.is_wanted else None
+        return next((one for one in reversed(self._all.values()) if one.is_wanted), None)
 
     def _wake(self, resident: Resident, spared: Spared, has_room: Callable[[], None]) -> None:
         try:
