@@ -87,6 +87,7 @@ def run(args: Namespace) -> int:
     draft = None if args.draft_model is None else locate(args.draft_model)
     with Player(lambda emit: Engine(emit, settings)) as player:
         model = player.load(path, lambda event: show_progress(event, terminal), draft)
+        _check_page(args.page_size, model)
         _check_cap(args.ssd_cap, model)
         totals = _play(player, steps, model, terminal, args.json)
     if player.interrupted:
@@ -134,6 +135,15 @@ def _check_floor(ssd: SsdSettings) -> None:
         raise AppError(
             f"the disk of {ssd.folder} has {size(disk)} in all, and {size(ssd.floor_bytes)} are to stay free "
             "there, so that nothing could spill; give a smaller --ssd-floor"
+        )
+
+
+def _check_page(tokens: int | None, model: ModelInfo) -> None:
+    if tokens is not None and tokens > model.context_length:
+        raise AppError(
+            f"--page-size is {counted(tokens, 'token')}, and a request of {model.name} has at most "
+            f"{model.context_length:,}: each page would take {size(model.page_bytes)} of memory, and none "
+            "could be filled; give a smaller one"
         )
 
 

@@ -285,7 +285,7 @@ def _arena_pages(arena: Arena, settings: EngineSettings, weight_bytes: int) -> i
     if pages < 1:
         is_set = budget == settings.kv_bytes  # which is no more than the weights leave
         raise ModelError(
-            f"one KV page takes {arena.page_bytes:,} bytes and the budget is "
+            f"one KV page of {arena.page_size:,} tokens takes {arena.page_bytes:,} bytes and the budget is "
             + (f"set to {budget:,}; set a larger one" if is_set else f"{budget:,}; {_LESS}")
         )
     return pages

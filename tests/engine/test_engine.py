@@ -188,7 +188,7 @@ def test_a_budget_below_one_page_is_a_clear_failure(folder: Path) -> None:
     with running_engine(EngineSettings(kv_bytes=10)) as listener:
         listener.submit(LoadModel("load", str(folder)))
         error = listener.failed("load").error
-        assert "one KV page takes" in error
+        assert error.startswith("one KV page of 16 tokens takes ")
         assert error.endswith("the budget is set to 10; set a larger one")
 
 

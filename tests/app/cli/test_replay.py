@@ -316,6 +316,20 @@ def test_settings_reach_the_engine(mlxr_here: Run, random_model: Path, tmp_path:
     assert totals["page_size"] == 8
 
 
+def test_a_page_that_no_request_could_fill_is_refused_with_what_it_takes(
+    mlxr_here: Run, random_model: Path, tmp_path: Path
+) -> None:
+    file = write(tmp_path, {"tokens": [1, 5], "max_tokens": 2})
+    context = json.loads((random_model / "config.json").read_text())["max_position_embeddings"]
+    done = mlxr_here("replay", file, "--model", random_model, "--page-size", context + 1)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"--page-size is {context + 1:,} tokens" in done.stderr
+    assert f"has at most {context:,}" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    _, totals = played(mlxr_here, file, "--model", random_model, "--page-size", context)
+    assert totals["page_size"] == context
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
