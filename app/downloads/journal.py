@@ -62,7 +62,12 @@ def _no_dates(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE downloads DROP COLUMN added")
 
 
-DOWNLOADS = Kind((_tables, _no_dates), "downloads", "UPDATE downloads SET words = words WHERE id = 0")
+DOWNLOADS = Kind(
+    (_tables, _no_dates),
+    "downloads",
+    "UPDATE downloads SET words = words WHERE id = 0",
+    is_shown=False,  # nobody else would hear that they go on
+)
 
 
 class Journal:

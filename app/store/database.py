@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,11 +24,13 @@ class Kind:
         migrations: its schema.
         holds: what is in it, in lower case and the plural: "chats".
         probe: a statement that writes and changes nothing.
+        is_shown: whether what there is can be read where it cannot be written: from a copy in memory.
     """
 
     migrations: tuple[Migration, ...]
     holds: str
     probe: str
+    is_shown: bool = True
 
 
 _MAKE_ROOM = "Free some space or make the folder writable"
@@ -48,7 +51,7 @@ class Opened:
 
 
 def open_database(path: Path, kind: Kind = CHATS) -> Opened:
-    """Open or create `path`. A broken file is moved aside; what cannot be written is replaced by memory."""
+    """Open or create `path`. A broken file is moved aside; what cannot be written is copied into memory."""
     before = _file_at(path)
     try:
         return Opened(_connect(path, kind), "", saved=True)
@@ -59,11 +62,11 @@ def open_database(path: Path, kind: Kind = CHATS) -> Opened:
         )
         return _in_memory(kind, problem)
     except OSError as error:
-        return _in_memory(kind, _unwritable(path, kind, error.strerror or str(error)))
+        return _copied(path, kind, _unwritable(path, kind, error.strerror or str(error)))
     except sqlite3.OperationalError as error:
         is_held = error.sqlite_errorcode == sqlite3.SQLITE_BUSY
         remedy = "End the other program that is writing there" if is_held else _MAKE_ROOM
-        return _in_memory(kind, _unwritable(path, kind, str(error), remedy))
+        return _copied(path, kind, _unwritable(path, kind, str(error), remedy))
     except sqlite3.DatabaseError:
         return _start_over(path, kind, before)
 
@@ -89,12 +92,16 @@ def _prepare(connection: sqlite3.Connection, kind: Kind) -> None:
     # WAL with NORMAL survives the death of the process; only a power cut may lose the last moments.
     connection.execute("PRAGMA synchronous = NORMAL")
     migrate(connection, kind.migrations)
-    if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-        raise sqlite3.DatabaseError("quick_check failed")
+    _check(connection)
     # A read-only file opens without complaint; a write that changes nothing finds out now.
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(kind.probe)
     connection.execute("COMMIT")
+
+
+def _check(connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        raise sqlite3.DatabaseError("quick_check failed")
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
@@ -110,10 +117,33 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-def _in_memory(kind: Kind, problem: str) -> Opened:
+def _copied(path: Path, kind: Kind, problem: str) -> Opened:
+    """What can be read of the database at `path`, in memory.
+
+    Without room for the side files that readers share, its file is read as it is, without what another
+    program has not written to it yet.
+    """
+    if kind.is_shown:
+        for how in ("mode=ro", "mode=ro&immutable=1"):
+            source = f"{path.absolute().as_uri()}?{how}"
+            with suppress(sqlite3.Error, NewerDatabase):
+                return _in_memory(kind, problem, source)
+    return _in_memory(kind, problem)
+
+
+def _in_memory(kind: Kind, problem: str, source: str | None = None) -> Opened:
+    """`source`: the URI of what is copied. Raises sqlite3.Error where that cannot be."""
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA foreign_keys = ON")
-    migrate(connection, kind.migrations)
+    try:
+        if source is not None:
+            with closing(sqlite3.connect(source, timeout=BUSY_SECONDS, uri=True)) as file:
+                file.backup(connection)
+        connection.execute("PRAGMA foreign_keys = ON")
+        migrate(connection, kind.migrations)
+        _check(connection)
+    except BaseException:
+        connection.close()
+        raise
     return Opened(connection, problem, saved=False)
 
 
@@ -146,6 +176,6 @@ def _start_over(path: Path, kind: Kind, damaged: tuple[int, int] | None) -> Open
 
 def _unwritable(path: Path, kind: Kind, reason: str, remedy: str = _MAKE_ROOM) -> str:
     return (
-        f"{kind.holds.capitalize()} cannot be saved in {path.parent} ({reason}); this session's {kind.holds} "
-        f"are kept in memory only. {remedy}, then start MLXR again."
+        f"{kind.holds.capitalize()} cannot be saved in {path.parent} ({reason}); what is new or changed in "
+        f"this session is kept in memory only. {remedy}, then start MLXR again."
     )

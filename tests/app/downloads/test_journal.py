@@ -68,6 +68,18 @@ def test_where_nothing_can_be_written_downloads_run_all_the_same(tmp_path: Path)
     journal.close()
 
 
+def test_what_cannot_be_noted_down_is_not_begun_again(tmp_path: Path) -> None:
+    path = tmp_path / "downloads.sqlite3"
+    journal = Journal(path)
+    journal.add(Wanted("tiny/chat"))
+    journal.close()
+    path.with_name(path.name + "-shm").mkdir()  # as on a full disk, SQLite has nothing to write ahead with
+    unsaved = Journal(path)
+    assert "cannot be saved" in unsaved.problem
+    assert unsaved.pending() == []
+    unsaved.close()
+
+
 def test_a_journal_of_the_first_version_is_brought_up_with_what_it_holds(tmp_path: Path) -> None:
     old = sqlite3.connect(tmp_path / "d.sqlite3", isolation_level=None)
     migrate(old, DOWNLOADS.migrations[:1])

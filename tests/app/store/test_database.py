@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,11 @@ from app.store.records import Chat
 from app.store.schema import MIGRATIONS, migrate, version_of
 
 
-def works(opened: Opened) -> bool:
-    """Whether chats can be kept in it."""
+def works(opened: Opened, beside: Sequence[str] = ()) -> bool:
+    """Whether chats can be kept in it, `beside` those that are there."""
     store = ChatStore(opened.connection)
     store.save_chat(Chat("Title"))
-    return [chat.title for chat in store.chats()] == ["Title"]
+    return [chat.title for chat in store.chats()] == ["Title", *beside]
 
 
 def test_new_database_is_private_and_survives(tmp_path: Path) -> None:
@@ -141,6 +142,51 @@ def test_locked_database_means_memory(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "End the other program" in opened.problem
     opened.connection.close()
     holder.close()
+
+
+def _keep(path: Path, title: str) -> None:
+    opened = open_database(path)
+    ChatStore(opened.connection).save_chat(Chat(title))
+    opened.connection.close()
+
+
+def test_chats_that_another_program_holds_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.store.database.BUSY_SECONDS", 0.05)
+    path = tmp_path / "a folder? of #1" / "chats.sqlite3"
+    _keep(path, "There")
+    with closing(open_database(path).connection) as holder:
+        ChatStore(holder).save_chat(Chat("Not in the file yet"))
+        holder.execute("BEGIN IMMEDIATE")
+        with closing(open_database(path).connection) as connection:
+            store = ChatStore(connection)
+            assert {chat.title for chat in store.chats()} == {"There", "Not in the file yet"}
+            store.save_chat(Chat("Of this session"))
+        holder.execute("ROLLBACK")
+        assert {chat.title for chat in ChatStore(holder).chats()} == {"There", "Not in the file yet"}
+
+
+def test_chats_are_shown_where_nothing_can_be_written_beside_them(tmp_path: Path) -> None:
+    path = tmp_path / "chats.sqlite3"
+    _keep(path, "There")
+    before = path.read_bytes()
+    (tmp_path / "chats.sqlite3-shm").mkdir()  # as on a full disk, SQLite has nothing to write ahead with
+    opened = open_database(path)
+    assert not opened.saved
+    assert "cannot be saved" in opened.problem
+    assert works(opened, beside=["There"])
+    opened.connection.close()
+    assert path.read_bytes() == before
+
+
+def test_of_a_damaged_file_that_cannot_be_written_nothing_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "chats.sqlite3"
+    _keep(path, "There")
+    path.write_bytes(path.read_bytes()[:4096] + b"\xff" * 4096)
+    (tmp_path / "chats.sqlite3-shm").mkdir()
+    opened = open_database(path)
+    assert not opened.saved
+    assert works(opened)
+    opened.connection.close()
 
 
 class _Overtaken(sqlite3.Connection):
