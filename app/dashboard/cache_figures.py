@@ -66,12 +66,11 @@ def facts(stats: Stats | None) -> list[Fact]:
     cache = stats.cache
     saved = cache.cached_tokens + cache.restored_tokens
     read = saved + cache.computed_tokens
-    seconds = f"about {_duration(cache.saved_seconds)}" if cache.saved_seconds > 0 else NONE
     cap = f"{amounts.size(cache.ssd_bytes)} of {amounts.size(cache.ssd_cap_bytes)}"
     values = (
         f"{number_words(amounts.percent(saved, read))} %" if read else NONE,
         f"{saved:,}",
-        seconds,
+        _saved_words(cache.saved_seconds),
         amounts.counted(cache.evicted_pages, "page"),
         amounts.counted(cache.spilled_pages, "page"),
         amounts.counted(cache.restored_pages, "page"),
@@ -93,5 +92,9 @@ _ABOUT = {
 }
 
 
-def _duration(seconds: float) -> str:
-    return f"{number_words(seconds)} s" if seconds < 60 else amounts.duration(seconds)
+def _saved_words(seconds: float) -> str:
+    if seconds <= 0:
+        return NONE
+    if seconds < 0.1:
+        return "less than 0.1 s"
+    return f"about {number_words(seconds)} s" if seconds < 60 else f"about {amounts.duration(seconds)}"

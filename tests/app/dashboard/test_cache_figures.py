@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from app.dashboard.cache_figures import Occupancy, facts, occupancy, occupancy_words
 from engine import CacheCounts, Stats
 from tests.fakes.scripted_engine import model_info
@@ -50,6 +52,21 @@ def test_the_speed_of_the_last_prompt_does_not_change_what_was_saved_before() ->
     counts = replace(COUNTS, saved_seconds=318.0)
     told = {said(replace(QUIET, cache=counts, prefill_tps=tps))["Time saved"] for tps in (0.0, 80.0, 1100.0)}
     assert told == {"about 5 min 18 s"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0, "–"),
+        (9.6e-05, "less than 0.1 s"),
+        (0.0999, "less than 0.1 s"),
+        (0.1, "about 0.1 s"),
+        (59.6, "about 60 s"),
+        (60.0, "about 1 min 0 s"),
+    ],
+)
+def test_a_moment_saved_is_no_power_of_ten(seconds: float, words: str) -> None:
+    assert said(replace(QUIET, cache=replace(COUNTS, saved_seconds=seconds)))["Time saved"] == words
 
 
 def test_all_is_not_said_of_less() -> None:
