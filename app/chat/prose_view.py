@@ -5,20 +5,13 @@ from __future__ import annotations
 import math
 
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import (
-    QDesktopServices,
-    QFont,
-    QImage,
-    QTextCharFormat,
-    QTextCursor,
-    QTextOption,
-    QWheelEvent,
-)
+from PySide6.QtGui import QDesktopServices, QFont, QImage, QTextCharFormat, QTextCursor, QWheelEvent
 from PySide6.QtWidgets import QTextBrowser, QTextEdit, QWidget
 
 from app.chat.document_style import set_markdown
 from app.chat.plain_growth import plain_growth
 from app.theme import COLUMN_WIDTH, Theme
+from app.widgets.wrapping import wrapping_of
 
 _NOTHING = QImage(1, 1, QImage.Format.Format_ARGB32_Premultiplied)
 _NOTHING.fill(0)
@@ -37,7 +30,6 @@ class ProseView(QTextBrowser):
         # Told its width, it does not ask the viewport's, which is late while the window is being laid out.
         self.setLineWrapMode(QTextEdit.LineWrapMode.FixedPixelWidth)
         self.setLineWrapColumnOrWidth(COLUMN_WIDTH)  # as most often, so that words are laid out once
-        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
             | Qt.TextInteractionFlag.LinksAccessibleByMouse
@@ -56,8 +48,8 @@ class ProseView(QTextBrowser):
 
     def show_markdown(self, markdown: str, theme: Theme) -> None:
         """Show Markdown in the theme's colours."""
-        self._shown = markdown
         self._settled = True
+        self._show(markdown)
         self.ensurePolished()  # in its font before there are words to be laid out
         set_markdown(self.document(), markdown, theme)
         links = "](" in markdown or "<http" in markdown
@@ -71,8 +63,8 @@ class ProseView(QTextBrowser):
         if growth is None or end.currentTable() or not _is_plain(end.charFormat()):
             self.show_markdown(markdown, theme)
             return
+        self._show(markdown)
         end.insertText(growth)
-        self._shown = markdown
         self._settled = False
 
     def settle(self, theme: Theme) -> bool:
@@ -84,8 +76,12 @@ class ProseView(QTextBrowser):
 
     def show_plain(self, text: str) -> None:
         """Show text as it is."""
-        self._shown = text
+        self._show(text)
         self.setPlainText(text)
+
+    def _show(self, text: str) -> None:
+        self._shown = text
+        self.setWordWrapMode(wrapping_of(text))
 
     def height_for(self, width: int) -> int:
         """The height it needs at this width, in pixels; lays the text out."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QKeyCombination, Qt, Signal, Slot
+from PySide6.QtCore import QKeyCombination, QMimeData, Qt, Signal, Slot
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QWidget
+
+from app.widgets.wrapping import LONGEST_WORD, wrapping_of
 
 MARGIN = 4
 SLACK = 2
@@ -26,8 +28,19 @@ class GrowingText(QPlainTextEdit):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setTabChangesFocus(True)
         self.document().setDocumentMargin(MARGIN)
+        self.textChanged.connect(self._keep_words_whole)
         self.textChanged.connect(self.grow)
         self.document().documentLayout().documentSizeChanged.connect(self.grow)
+
+    def setPlainText(self, text: str) -> None:  # noqa: N802 (Qt's name)
+        """Show `text` in the place of what is there."""
+        self.setWordWrapMode(wrapping_of(text))
+        super().setPlainText(text)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802 (Qt's name)
+        """Put in what is pasted or dropped."""
+        self.setWordWrapMode(wrapping_of(f"{self.toPlainText()}\n{source.text()}"))
+        super().insertFromMimeData(source)
 
     @Slot()
     def grow(self) -> None:
@@ -46,6 +59,12 @@ class GrowingText(QPlainTextEdit):
         if height != self.height():
             self.setFixedHeight(height)
             self.height_changed.emit()
+
+    @Slot()
+    def _keep_words_whole(self) -> None:
+        """What was too long for that has gone."""
+        if self.document().characterCount() <= LONGEST_WORD:
+            self.setWordWrapMode(wrapping_of(""))
 
     def _line_height(self) -> int:
         """Of a line as it is laid out: a font's metrics may round it to less."""

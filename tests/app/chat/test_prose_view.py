@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,15 @@ def test_height_follows_width_and_long_words_break(prose: ProseView) -> None:
 def test_the_theme_colours_code(prose: ProseView) -> None:
     prose.show_markdown("some `code`", DARK)
     assert DARK.hover in prose.toHtml()
+
+
+@pytest.mark.parametrize("show", ["show_markdown", "grow_markdown"])
+def test_one_long_word_is_laid_out_about_as_quickly_as_many(prose: ProseView, show: str) -> None:
+    def seconds(text: str) -> float:
+        begun = time.process_time()
+        getattr(prose, show)(text, LIGHT)
+        prose.height_for(COLUMN_WIDTH)
+        return time.process_time() - begun
+
+    words = seconds("4a7f " * 40_000)
+    assert seconds("4a7f4" * 40_000) < 8 * words

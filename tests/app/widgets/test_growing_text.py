@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QMimeData, Qt
 from PySide6.QtGui import QTextCursor
 from pytestqt.qtbot import QtBot
 
@@ -91,3 +92,36 @@ def test_focus_is_told(qtbot: QtBot) -> None:
         field.setFocus()
         field.activateWindow()
     assert told.args == [True]
+
+
+def seconds_to_paste(field: GrowingText, text: str) -> float:
+    source = QMimeData()
+    source.setText(text)
+    begun = time.process_time()
+    field.insertFromMimeData(source)
+    field.grab()
+    return time.process_time() - begun
+
+
+def test_bytes_in_hexadecimal_are_pasted_about_as_quickly_as_words(qtbot: QtBot) -> None:
+    words, unbroken = "4a7f " * 20_000, "4a7f4" * 20_000
+    assert seconds_to_paste(field_of(qtbot), unbroken) < 8 * seconds_to_paste(field_of(qtbot), words)
+
+
+def begins_of_lines(field: GrowingText) -> list[str]:
+    """The character before each line but the first."""
+    layout = field.document().firstBlock().layout()
+    starts = [layout.lineAt(number).textStart() for number in range(1, layout.lineCount())]
+    return [field.toPlainText()[start - 1] for start in starts]
+
+
+def test_words_stay_whole_again_once_what_was_pasted_has_gone(qtbot: QtBot) -> None:
+    field, words = field_of(qtbot), "some words of a message " * 20
+    field.setPlainText(words)
+    assert set(begins_of_lines(field)) == {" "}
+    seconds_to_paste(field, "4a7f4" * 20_000)
+    assert set(begins_of_lines(field)) > {" "}
+    field.selectAll()
+    qtbot.keyClick(field, Qt.Key.Key_Delete)
+    qtbot.keyClicks(field, words)
+    assert set(begins_of_lines(field)) == {" "}
