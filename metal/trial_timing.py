@@ -129,10 +129,10 @@ def time_candidates(
     looked = [chains.round(dict.fromkeys(names, look)) for _ in range(plan.looks)]
     fastest_s = min(min(one.values()) for one in looked)
     if full < plan.few_links and 2 * fastest_s < link_s:
-        before, (look, full) = look, plan.links(fastest_s)
+        short, (look, full) = look, plan.links(fastest_s)
         counts = {name: min(look, int(plan.alone_s / seconds)) for name, seconds in looked[-1].items()}
-        longer = {name: count for name, count in counts.items() if count > before}
-        looked = [one | chains.round(longer) for one in looked]
+        longer = {name: count for name, count in counts.items() if count > short}
+        looked = [{**one, **chains.round(longer)} for one in looked]
     raced = _race(chains.round, looked, plan, links=(look, full), is_over=lambda: clock() > end)
     times = _microseconds(names, looked, raced)
     if keep_busy is None or case.counts_host:
