@@ -196,12 +196,17 @@ class Batcher:
         return is_drafted or (is_alone and (sequence.wants_draft or not sequence.generated))
 
     def _send_draft(self, runner: Runner, decoding: list[Sequence]) -> Sent | None:
-        """A step that checks a draft, where there is one and its sequence runs alone."""
-        if len(decoding) != 1 or len(self._scheduler.running) != 1:
+        """A step that checks a draft, where there is one and its sequence runs alone.
+
+        It foretells this step and no later one: beside others it is dropped.
+        """
+        draft = decoding[0].draft if decoding else None
+        for sequence in decoding:
+            sequence.draft = None
+        if draft is None or len(self._scheduler.running) != 1:
             return None
-        sequence = decoding[0]
-        draft, sequence.draft = sequence.draft, None
-        if draft is None or sequence.is_in_flight:
+        (sequence,) = decoding
+        if sequence.is_in_flight:
             return None
         try:
             self._memory.grow(sequence.table, sequence.table.length + 1 + len(draft.tokens))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import mlx.core as mx
 import pytest
@@ -10,8 +11,11 @@ import pytest
 from engine import EngineSettings, Finished, Generate, SamplingParams, Stats
 from engine.batcher import Batcher
 from engine.machine.machine import compute_dtype
+from engine.requests.request import Sequence
 from engine.runner import Runner
-from engine.steps.batch import Sent
+from engine.speculation.draft import Draft
+from engine.steps.batch import Sent, send_draft
+from tests.engine.served_model import PROMPT, Model
 from tests.engine.speculation.guide import GUIDE, SAMPLINGS, TEXT, answered
 from tests.engine.watched import guess_always, warm_always
 from tests.fakes.listener import running_engine
@@ -89,3 +93,30 @@ def test_at_random_text_steps_are_sent_ahead_and_nothing_is_guessed(monkeypatch:
     assert end.drafted_tokens == 0
     assert len(sent_ahead) >= 199
     assert sent_ahead.count(False) <= 2, "the first, and perhaps one that was held back"
+
+
+def test_what_was_guessed_for_a_step_that_others_joined_is_checked_in_no_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guess_always(monkeypatch)
+    served, checked = Model(tmp_path, None, has_draft=True), list[tuple[int, Draft]]()
+
+    def note(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
+        checked.append((len(sequence.generated), draft))
+        return send_draft(runner, sequence, draft)
+
+    monkeypatch.setattr("engine.batcher.send_draft", note)
+    serving, answer = served.serving, served.request("answer", PROMPT[:40], 60)
+    serving.add(answer)
+    while not checked:
+        serving.work()
+    serving.add(served.request("other", PROMPT, 60))
+    for _ in range(3):
+        serving.work()
+    serving.cancel("other")
+    while serving.busy:
+        serving.work()
+    (end,) = (event for event in served.events if isinstance(event, Finished) and event.id == "answer")
+    by_model = [(at, draft.tokens) for at, draft in checked if not draft.match]  # which guesses for itself
+    assert len(by_model) > 2
+    assert [tokens for _, tokens in by_model] == [end.tokens[at : at + len(of)] for at, of in by_model]
