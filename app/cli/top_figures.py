@@ -58,10 +58,10 @@ def rows(line: dict[str, Any]) -> list[tuple[str, str]]:
         return []
     return [
         ("prefill", f"{_rate(stats['prefill_tps'])} tok/s"),
-        ("requests", f"{stats['running']} running, {stats['queued']} waiting"),
+        ("requests", f"{len(stats['requests'])} running, {stats['queued']} waiting"),
         ("first token", _first_tokens(stats)),
         ("each token", _between(stats["gaps"])),
-        ("context", f"{stats['context_tokens']:,} of {line['model']['context_length']:,} tokens"),
+        ("context", _context(stats, line["model"]["context_length"])),
         ("reused", _reused(stats["cache"])),
         ("guesses", _guesses(stats["cache"])),
         ("memory", _memory(stats, line["model"]["weight_bytes"])),
@@ -110,6 +110,12 @@ def _share(part: float, whole: float, places: int) -> int:
 
 def _rate(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}"
+
+
+def _context(stats: dict[str, Any], most: int) -> str:
+    """What answers have in pages; of the `most` that each may have, where there is one answer."""
+    held, answers = f"{stats['context_tokens']:,}", stats["running"]
+    return f"{held} of {most:,} tokens" if answers <= 1 else f"{held} tokens in {answers:,} answers"
 
 
 def _first_tokens(stats: dict[str, Any]) -> str:

@@ -186,7 +186,7 @@ class Stats:
         model: its path, as in ModelInfo.
         active_id: the request being served, or "".
         queued: requests waiting behind it.
-        context_tokens: tokens the active request holds in pages (prompt and answer).
+        context_tokens: tokens that running answers have in pages, each with its prompt.
         decode_tps: tokens per second over the last second; 0 when not decoding.
         prefill_tps: prompt tokens per second of the running or last prefill.
         pages_used: pages held by requests.
@@ -196,7 +196,7 @@ class Stats:
         launches: of all decode steps since the model was loaded, by name, as in Finished.
         own_launches_per_token, mlx_launches_per_token, host_parts_per_token: the same for each token that
             came of them: our kernels, MLX's own operations, and what the host computes.
-        running: requests that prefill or decode now.
+        running: answers that prefill or decode now.
         cached_pages: pages that no request holds, kept for the next one; they are no part of pages_used.
         shared_pages: pages that more than one running answer holds.
         cache: what the cache has done since the model was loaded.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -67,7 +67,7 @@ SHOWN = {
     "requests": "2 running, 3 waiting",
     "first token": "after 0.25 s; 1 reading the prompt",
     "each token": "3.2 ms (median), 95% within 4.6 ms, 99% within 7.9 ms",
-    "context": "1,234 of 2,048 tokens",
+    "context": "1,234 tokens in 2 answers",
     "reused": "75% of 1,000 prompt tokens",
     "guesses": "75% of 80 right",
     "memory": "weights 6.4 MB, pages 33.0 MB, draft model 9.9 MB, process 180 MB, "
@@ -98,6 +98,18 @@ def drawn(screen: TopScreen, width: int) -> list[str]:
     with console.capture() as captured:
         console.print(screen.drawn(width, is_live=True))
     return captured.get().splitlines()
+
+
+def test_one_request_may_have_several_answers() -> None:
+    shown = dict(figures.rows(line(replace(BUSY, running=3, requests=BUSY.requests[:1]))))
+    assert shown["requests"] == "1 running, 3 waiting"
+    assert shown["context"] == "1,234 tokens in 3 answers"
+
+
+@pytest.mark.parametrize("running", [0, 1])
+def test_the_tokens_of_one_answer_are_told_of_those_that_it_may_have(running: int) -> None:
+    alone = replace(BUSY, running=running, requests=BUSY.requests[:running])
+    assert dict(figures.rows(line(alone)))["context"] == "1,234 of 2,048 tokens"
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
