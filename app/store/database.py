@@ -128,6 +128,8 @@ def _copied(path: Path, kind: Kind, problem: str) -> Opened:
             source = f"{path.absolute().as_uri()}?{how}"
             with suppress(sqlite3.Error, NewerDatabase):
                 return _in_memory(kind, problem, source)
+        if path.exists():
+            problem += f" The {kind.holds} that are there cannot be read now."
     return _in_memory(kind, problem)
 
 
@@ -168,7 +170,8 @@ def _start_over(path: Path, kind: Kind, damaged: tuple[int, int] | None) -> Open
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
             connection = _connect(path, kind)
     except (OSError, sqlite3.Error) as error:
-        return _in_memory(kind, _unwritable(path, kind, str(error)))
+        problem = f"{path} was damaged, and the {kind.holds} in it cannot be read. "
+        return _in_memory(kind, problem + _unwritable(path, kind, str(error)))
     return Opened(
         connection, f"{path} was damaged. It was moved to {aside.name} and a new one was started.", saved=True
     )

@@ -173,18 +173,30 @@ def test_chats_are_shown_where_nothing_can_be_written_beside_them(tmp_path: Path
     opened = open_database(path)
     assert not opened.saved
     assert "cannot be saved" in opened.problem
+    assert "cannot be read" not in opened.problem
     assert works(opened, beside=["There"])
     opened.connection.close()
     assert path.read_bytes() == before
 
 
-def test_of_a_damaged_file_that_cannot_be_written_nothing_is_shown(tmp_path: Path) -> None:
+def test_of_a_damaged_file_that_cannot_be_written_nothing_is_shown_and_that_is_said(tmp_path: Path) -> None:
     path = tmp_path / "chats.sqlite3"
     _keep(path, "There")
     path.write_bytes(path.read_bytes()[:4096] + b"\xff" * 4096)
     (tmp_path / "chats.sqlite3-shm").mkdir()
     opened = open_database(path)
     assert not opened.saved
+    assert "was damaged, and the chats in it cannot be read" in opened.problem
+    assert works(opened)
+    opened.connection.close()
+
+
+def test_what_can_be_neither_written_nor_read_is_said_to_be_there(tmp_path: Path) -> None:
+    path = tmp_path / "chats.sqlite3"
+    path.mkdir()
+    opened = open_database(path)
+    assert not opened.saved
+    assert "The chats that are there cannot be read now" in opened.problem
     assert works(opened)
     opened.connection.close()
 
