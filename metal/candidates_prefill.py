@@ -23,7 +23,7 @@ from metal.padded_attention import attend_padded, padded_mask, rounded
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pools
-from metal.prefill_attention import PrefillAttention, PrefillCut, prefill_cuts, striped_cuts
+from metal.prefill_attention import PrefillAttention, PrefillCut, few_rows_cuts
 from metal.trial_case import CaseBuilder, CaseSpec, Params
 
 _HISTORY, _NEW = 1024, 256
@@ -31,8 +31,6 @@ _LONG_HISTORY, _MANY = 8192, 2048
 _CHAT = 4096
 _FEW = 40
 """New tokens of a chat's next message."""
-_CUTS, _STRIPED_CUTS = 4, 2
-"""Of `prefill_cuts` and `striped_cuts`, those that are tried on a short chunk."""
 
 
 def chunk_spec(shape: AttentionShape) -> CaseSpec:
@@ -57,8 +55,7 @@ def short_spec(shape: AttentionShape) -> CaseSpec:
 
 def short_cuts(shape: AttentionShape) -> Mapping[str, PrefillCut]:
     """How that attention is cut, by candidate."""
-    cuts = [*prefill_cuts(shape)[:_CUTS], *striped_cuts(shape)[:_STRIPED_CUTS]]
-    return {f"in pages {cut}": cut for cut in cuts}
+    return {f"in pages {cut}": cut for cut in few_rows_cuts(shape)}
 
 
 def _attention(shape: AttentionShape, new: int, history: int = _HISTORY) -> Attention:

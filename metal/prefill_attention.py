@@ -21,8 +21,11 @@ from metal.pools import SMALLEST, Pages, check_arrays, next_fence
 from metal.touched import Launched, Touched
 
 _THREADGROUP_BYTES = 32768
-_PLENTY = 1536
-"""Simdgroups that a device has work for; keys are split until there are as many."""
+_PLENTY = 1024
+"""Simdgroups that a device has work for at once; keys are split until there are as many.
+
+An H200 has 132 cores for 8 each, whatever registers they need: half as many again were two rounds.
+"""
 _FEWEST_KEYS = 256
 """Of a part of them: fewer are not worth the joining."""
 _MATRIX = 8  # rows and columns of a matrix
@@ -73,12 +76,22 @@ def prefill_cuts(shape: AttentionShape) -> list[PrefillCut]:
         for keys in sizes
         for tiles, simdgroups in ((2, 4), (2, 8), (1, 4), (1, 8))
     ]
-    return [cut for cut in cuts if cut.threadgroup_bytes(shape) <= _THREADGROUP_BYTES]
+    return _fitting(cuts, shape)
+
+
+def few_rows_cuts(shape: AttentionShape) -> list[PrefillCut]:
+    """Those that fit and may be the fastest for few rows behind many keys; then a thread may hold 32."""
+    cuts = [*prefill_cuts(shape)[:4], *_fitting([PrefillCut(2, 8, 32)], shape)]
+    return [*dict.fromkeys(cuts), *striped_cuts(shape)[:2]]
 
 
 def striped_cuts(shape: AttentionShape) -> list[PrefillCut]:
     """Those that fit whose simdgroups walk keys of their own: few rows need no launch to join parts."""
-    cuts = [PrefillCut(2, simdgroups, 16, striped=True) for simdgroups in (10, 8, 6, 4)]
+    return _fitting([PrefillCut(2, simdgroups, 16, striped=True) for simdgroups in (10, 8, 6, 4)], shape)
+
+
+def _fitting(cuts: list[PrefillCut], shape: AttentionShape) -> list[PrefillCut]:
+    """Those that have room in threadgroup memory."""
     return [cut for cut in cuts if cut.threadgroup_bytes(shape) <= _THREADGROUP_BYTES]
 
 
@@ -126,7 +139,7 @@ class PrefillAttention:
         None where they are not: joining is a launch more, which a striped cut needs for very few rows only.
         """
         busy = self._tiles(rows) * self._cut.simdgroups * self._shape.kv_heads
-        plenty, fewest = (_PLENTY // 3, 3) if self._cut.striped else (_PLENTY, 2)
+        plenty, fewest = (_PLENTY // 2, 3) if self._cut.striped else (_PLENTY, 2)
         parts = min(plenty // busy, keys // _FEWEST_KEYS)
         return parts if parts >= fewest else None
 

@@ -17,7 +17,13 @@ from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pages, Pools, no_fence
-from metal.prefill_attention import PrefillAttention, PrefillCut, prefill_cuts, striped_cuts
+from metal.prefill_attention import (
+    PrefillAttention,
+    PrefillCut,
+    few_rows_cuts,
+    prefill_cuts,
+    striped_cuts,
+)
 from metal.source import KernelSource
 from tests.metal.numbers import TOLERANCE, normal, wide
 from tests.metal.prefill_scene import Array, Scene, Sequences, attended, make_scene, slots_of
@@ -118,7 +124,7 @@ def test_split_keys_agree(
 def test_a_long_history_is_split_until_there_is_work_for_a_device() -> None:
     attention = PrefillAttention(TextExecutor(Path()), Counter(), shaped(F16, 64, 8, kv_heads=4))
     assert attention.parts(64, 512) == 2  # 8 tiles of 64 rows, of four simdgroups, for each of 4 heads
-    assert attention.parts(64, 8192) == 12
+    assert attention.parts(64, 8192) == 8
     assert attention.parts(1, 8192) == 32
     assert attention.parts(2048, 32768) is None
 
@@ -137,6 +143,25 @@ def test_striped_cuts_fit_and_the_widest_comes_first() -> None:
     assert names == ["2x10x16 striped", "2x8x16 striped", "2x6x16 striped", "2x4x16 striped"]
     assert [cut.simdgroups for cut in striped_cuts(shaped(F16, 128, 4))] == [6, 4]
     assert striped_cuts(shaped(F32, 256, 1)) == []
+
+
+def test_few_rows_may_walk_32_wide_keys_at_once_where_they_fit() -> None:
+    wide = PrefillCut(2, 8, 32)
+    assert wide in few_rows_cuts(shaped(F16, 128, 4))
+    assert wide not in prefill_cuts(shaped(F16, 128, 4))
+    assert few_rows_cuts(shaped(F16, 64, 8)).count(wide) == 1
+    assert wide not in few_rows_cuts(shaped(F16, 256, 1))
+
+
+def test_parts_of_few_rows_are_at_work_at_once_on_132_cores() -> None:
+    """Eight simdgroups have room on a core, whatever registers they need: more would be a second round."""
+    for head_dim, group, kv_heads in ((64, 8, 4), (128, 4, 8), (128, 8, 1)):
+        shape = shaped(F16, head_dim, group, kv_heads=kv_heads)
+        for cut in (PrefillCut(2, 8, 32), PrefillCut(2, 4, 16)):
+            parts = PrefillAttention(TextExecutor(Path()), Counter(), shape, cut).parts(32, 8192)
+            assert parts is not None
+            tiles = -(-32 * group // cut.rows)
+            assert parts * tiles * kv_heads * cut.simdgroups <= 132 * 8
 
 
 @pytest.mark.long
@@ -158,7 +183,7 @@ def test_agrees_with_float64_over_the_grid(
 @pytest.mark.parametrize("head_dim", [64, 128, 256])
 def test_every_cut_agrees(executor: Executor, dtype: mx.Dtype, head_dim: int) -> None:
     shape = shaped(dtype, head_dim, 3, kv_heads=1)
-    for cut in (*prefill_cuts(shape), *striped_cuts(shape)):
+    for cut in dict.fromkeys([*prefill_cuts(shape), *few_rows_cuts(shape), *striped_cuts(shape)]):
         check(executor, shape, [(17, 30), (0, 9)], cut)
         check(executor, shape, [(17, 30), (0, 9)], cut, parts=2)
 
