@@ -73,8 +73,8 @@ class ChatPages:
 
         What is pinned for `chat` is its own, and so are pinned pages that `prompt` begins with.
         """
-        pages = self._model.pager
-        pinned, shared, shared_tokens = self._memory.tree.held_for_pins(chat, prompt)
+        pages, resident = self._model.pager, min(len(prompt), self._model.most_resident - 1)
+        pinned, shared, shared_tokens = self._memory.tree.held_for_pins(chat, prompt, resident)
         total = pages.total_pages
         if total not in self._in_8_bits:
             self._in_8_bits = {total: self._pages_in_8_bits(total)}

@@ -51,24 +51,25 @@ class PrefixTree:
         return self._chats.counts
 
     def held_for_pins(
-        self, besides: str, prompt: Sequence[int]
+        self, besides: str, prompt: Sequence[int], resident: int
     ) -> tuple[Counter[Owners], Counter[Owners], int]:
         """Pages in memory by the pinned chats other than `besides` that own them, each counted once.
 
         Whole ones that `prompt` begins with are the second, and not among the first: it finds these while it
-        has more tokens than the number. With a window less of it would see other pages, that may be gone.
+        has more tokens than the number.
+
+        With a window `resident` of its tokens are in pages at once. What the window has left by its end stays
+        for those chats: among the first, with what comes back into memory for them as it is computed.
         """
         others = self._pinned - {besides}
         if not others:
             return Counter(), Counter(), 0
-        match = self.match(prompt, len(prompt) - 1)
-        own = Counter(
-            of
-            for node in match.nodes[match.first : match.length // self._pager.page_size]
-            if (of := node.owners & others)
-        )
-        least = own.total() * self._pager.page_size if self.window is None else match.length
-        return self._chats.held_by(others) - own, own, least if own else 0
+        path, size = self._begun(prompt, others), self._pager.page_size
+        found = self.match(prompt, len(path) * size)  # of the path, as other pages may be gone by then
+        whole, seen = found.length // size, len(prompt) // size - resident // size
+        own = Counter(node.owners & others for node in path[max(found.first, seen) : whole])
+        back = Counter(node.owners & others for node in path[whole:seen] if node.page == NO_PAGE)
+        return self._chats.held_by(others) + back - own, own, found.length if own else 0
 
     @property
     def has_pins(self) -> bool:
@@ -205,6 +206,17 @@ class PrefixTree:
                 if chats is None or not chats.isdisjoint(node.owners):
                     yield node
                     waiting.append(node)
+
+    def _begun(self, prompt: Sequence[int], chats: Set[str]) -> list[Node]:
+        """The whole pages that `prompt` begins with and any of `chats` owns, in memory or not."""
+        path, node, size = list[Node](), self.root, self._pager.page_size
+        for begin in range(0, len(prompt) - size, size):  # its last token is computed
+            child = node.children.get(tuple(prompt[begin : begin + size]))
+            if child is None or chats.isdisjoint(child.owners):
+                break
+            path.append(child)
+            node = child
+        return path
 
     def _last_shared(self, table: PageTable, full: int) -> Node:
         """The last node down to which the first `full` pages of `table` are the tree's, or the root."""

@@ -16,7 +16,7 @@ class Capacity:
 
     Attributes:
         pages: in all; `page_size` tokens each.
-        pinned: pages that are kept, by the chats that each of them is kept for.
+        pinned: pages that are kept, by the chats that each of them is kept for, once the prompt is computed.
         pages_in_8_bits: in all if its elements were stored in 8 bits; `pages` where that changes nothing.
         shared: pages that are kept for others as well, and that the prompt begins with: not among `pinned`.
         shared_tokens: it begins with them while it has more than so many.

@@ -162,25 +162,25 @@ def test_pages_held_for_pins_are_those_of_other_pinned_chats_but_whole_ones_of_t
     grove.insert([*range(8), *range(90, 98)], "b")
     grove.insert([*range(50, 60)], "c")
     a, b, both = frozenset("a"), frozenset("b"), frozenset("ab")
-    assert grove.tree.held_for_pins("", [*range(12)]) == ({}, {}, 0)
+    assert grove.tree.held_for_pins("", [*range(12)], 12) == ({}, {}, 0)
     for chat in "ab":
         grove.tree.pin(chat, True)
-    assert grove.tree.held_for_pins("c", [1000]) == ({a: 1, b: 2, both: 2}, {}, 0)
-    assert grove.tree.held_for_pins("a", [1000]) == ({b: 4}, {}, 0)
-    assert grove.tree.held_for_pins("c", [*range(13)]) == ({b: 2}, {both: 2, a: 1}, 12)
-    assert grove.tree.held_for_pins("c", [*range(12)]) == (
+    assert grove.tree.held_for_pins("c", [1000], 1) == ({a: 1, b: 2, both: 2}, {}, 0)
+    assert grove.tree.held_for_pins("a", [1000], 1) == ({b: 4}, {}, 0)
+    assert grove.tree.held_for_pins("c", [*range(13)], 13) == ({b: 2}, {both: 2, a: 1}, 12)
+    assert grove.tree.held_for_pins("c", [*range(12)], 12) == (
         {a: 1, b: 2},
         {both: 2},
         8,
     )  # its last token is computed
-    assert grove.tree.held_for_pins("d", [*range(50, 60), 1]) == (
+    assert grove.tree.held_for_pins("d", [*range(50, 60), 1], 11) == (
         {a: 1, b: 2, both: 2},
         {},
         0,
     )  # c is not pinned
-    assert grove.tree.held_for_pins("b", [*range(8), 90, 91]) == ({a: 1}, {a: 2}, 8)
+    assert grove.tree.held_for_pins("b", [*range(8), 90, 91], 10) == ({a: 1}, {a: 2}, 8)
     grove.tree.pin("b", False)
-    assert grove.tree.held_for_pins("a", [1000]) == ({}, {}, 0)
+    assert grove.tree.held_for_pins("a", [1000], 1) == ({}, {}, 0)
 
 
 def test_with_a_window_a_prompt_needs_no_pages_held_for_pins_that_have_left_it() -> None:
@@ -190,12 +190,30 @@ def test_with_a_window_a_prompt_needs_no_pages_held_for_pins_that_have_left_it()
     first = grove.tree.node_at(pages[0])
     assert first is not None
     grove.tree.remove(first)
-    assert grove.tree.held_for_pins("b", [1000]) == ({frozenset("a"): 3}, {}, 0)
-    assert grove.tree.held_for_pins("b", [*range(17)]) == (
+    assert grove.tree.held_for_pins("b", [1000], 1) == ({frozenset("a"): 3}, {}, 0)
+    assert grove.tree.held_for_pins("b", [*range(17)], 17) == (
         {frozenset("a"): 1},
         {frozenset("a"): 2},
         16,
     )  # the next token sees the last two pages
+
+
+def test_what_a_window_leaves_of_a_prompt_stays_for_pins_and_so_does_what_comes_back() -> None:
+    grove, a = Grove(window=6), frozenset("a")
+    pages = grove.insert([*range(20)], "a").pages
+    grove.tree.pin("a", True)
+    long = [*range(20), *range(100, 130)]
+    assert grove.tree.held_for_pins("b", long, 50) == ({a: 3}, {a: 2}, 20)
+    assert grove.tree.held_for_pins("b", long, 33) == ({a: 4}, {a: 1}, 20)  # of 12 pages the last 8 stay
+    assert grove.tree.held_for_pins("b", long, 17) == ({a: 5}, {}, 0)
+    for page in pages[1:3]:
+        node = grove.tree.node_at(page)
+        assert node is not None
+        grove.tree.remove(node)
+    edited = [*range(16), *range(100, 130)]  # its last page is there, and not what is seen from behind it
+    assert grove.tree.held_for_pins("b", edited, 46) == ({a: 2}, {a: 1}, 4)
+    assert grove.tree.held_for_pins("b", edited, 17) == ({a: 5}, {}, 0)
+    assert grove.tree.held_for_pins("b", long, 17) == ({a: 3}, {}, 0)  # nothing is computed again
 
 
 def test_no_page_is_in_no_node_also_when_the_last_page_is_in_one() -> None:

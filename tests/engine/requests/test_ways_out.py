@@ -44,7 +44,7 @@ class World:
     def ways_out(self, chat: str, prompt: list[int], answers: int) -> tuple[WayOut, ...] | None:
         """None where it is held."""
         pages, resident = self.pager.total_pages, min(len(prompt), self.most_resident)
-        pinned, shared, shared_tokens = self.tree.held_for_pins(chat, prompt)
+        pinned, shared, shared_tokens = self.tree.held_for_pins(chat, prompt, resident)
         capacity = Capacity(pages, self.pager.page_size, pinned, pages, shared, shared_tokens)
         try:
             check_capacity(resident, answers, capacity, len(prompt) - resident)
