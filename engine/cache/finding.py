@@ -146,8 +146,10 @@ class Finding:
         """What of its prompt would not be computed, were it sent now."""
         found = self._memory.lookup(request.ids)
         stored, cached = found.stored_tokens, found.cached_tokens
-        read, unmet = stored - found.skipped_tokens, self._model.arena.unmet_bytes
-        if stored and not self._foresight.should_restore(stored, cached, read, unmet):
+        read, wanted = stored - found.skipped_tokens, request.command.restores
+        if wanted is None and stored:
+            wanted = self._foresight.should_restore(stored, cached, read, self._model.arena.unmet_bytes)
+        if not wanted:
             stored = read = 0
         return Reused(cached, stored, read)
 

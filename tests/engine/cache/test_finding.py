@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.cache.self_check import SelfCheck
+from engine.events.cache import CacheReport
 from engine.events.events import Finished, PrefillProgress, Stats
 from engine.kv.memory import KVMemory
 from engine.kv.page_table import PageTable
@@ -187,6 +189,27 @@ def test_what_is_foretold_of_a_window_is_what_is_read(
     assert 0 < read < 37 * 16
     assert foretold == [(37 * 16, read)] * 2
     assert should[:3] == [(37 * 16, 0, read, unmet)] * 3
+    model.serving.close()
+
+
+@pytest.mark.parametrize("is_quicker", [True, False])
+@pytest.mark.parametrize("wanted", [True, False, None])
+def test_who_says_whether_pages_come_back_is_foretold_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: bool | None, is_quicker: bool
+) -> None:
+    model, _ = stored(tmp_path, "chat")
+    monkeypatch.setattr(Foresight, "should_restore", lambda *_: is_quicker)
+    request = model.request("sent", TOKENS, chat="chat")
+    request.command = replace(request.command, restores=wanted)
+    told = model.serving.predict(request)
+    model.serving.add(request)
+    while model.serving.busy:
+        model.serving.work()
+    is_read = is_quicker if wanted is None else wanted
+    (report,) = (event for event in model.events if isinstance(event, CacheReport) and event.id == "sent")
+    assert (report.cached_tokens, report.restored_tokens) == (0, 37 * 16 * is_read)
+    assert (told.cached_tokens, told.restored_tokens) == (report.cached_tokens, report.restored_tokens)
+    assert (told.missed_from, told.reason) == (report.missed_from, report.reason)
     model.serving.close()
 
 
