@@ -37,7 +37,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class Reused:
-    """Tokens of a prompt: `cached` in memory, `stored` on SSD behind these, of which `read` are read back."""
+    """Tokens of a prompt: `cached` in memory, `stored` on SSD behind these, for which `read` are read."""
 
     cached: int
     stored: int
@@ -144,14 +144,14 @@ class Finding:
 
     def reused(self, request: Request) -> Reused:
         """What of its prompt would not be computed, were it sent now."""
-        found = self._memory.lookup(request.ids)
-        stored, cached = found.stored_tokens, found.cached_tokens
-        read, wanted = stored - found.skipped_tokens, request.command.restores
+        found, wanted = self._memory.lookup(request.ids), request.command.restores
+        cached, stored = found.cached_tokens, found.stored_tokens
+        begin = cached - cached % self._model.pager.page_size  # a page that memory has in part is read whole
+        gains = cached + stored - begin
+        read = gains - found.skipped_tokens
         if wanted is None and stored:
-            wanted = self._foresight.should_restore(stored, cached, read, self._model.arena.unmet_bytes)
-        if not wanted:
-            stored = read = 0
-        return Reused(cached, stored, read)
+            wanted = self._foresight.should_restore(gains, begin, read, self._model.arena.unmet_bytes)
+        return Reused(cached, stored, read) if wanted and stored else Reused(cached, 0, 0)
 
     def predict(self, request: Request, reused: Reused, ahead: Iterable[Sequence], pages: int) -> Predicted:
         """Of it, were it sent now behind the prompts of `ahead`.

@@ -213,6 +213,23 @@ def test_who_says_whether_pages_come_back_is_foretold_so(
     model.serving.close()
 
 
+def test_it_is_foretold_of_a_page_that_memory_has_in_part_that_all_of_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the first page of TOKENS it has 13 tokens: not three that would be read for nothing."""
+    model, _ = stored(tmp_path, "chat")
+    model.ask("other", (*TOKENS[:13], 5, 6, 7, 8), chat="other")
+    asked = list[tuple[int, ...]]()
+    monkeypatch.setattr(Foresight, "should_restore", lambda _, *known: asked.append(known) is None)
+    told = model.serving.predict(model.request("?", TOKENS[:17], chat="chat"))
+    _, report = model.ask("sent", TOKENS[:17], chat="chat")
+    unmet = asked[0][-1]
+    assert asked == [(16, 0, 16, unmet)] * 2
+    assert (told.cached_tokens, told.restored_tokens) == (13, 3)
+    assert (report.cached_tokens, report.restored_tokens) == (13, 3)
+    model.serving.close()
+
+
 def test_a_page_that_was_found_in_part_and_is_not_trusted_any_more_is_no_page_less_than_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
