@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from engine.cache.finding import Finding
 from engine.commands import Keep
@@ -68,7 +68,7 @@ class ChatPages:
             self._draft.memory.share(tokens, chat)
         self._tell.stats()
 
-    def capacity(self, chat: str = "", prompt: tuple[int, ...] = ()) -> Capacity:
+    def capacity(self, chat: str = "", prompt: Sequence[int] = ()) -> Capacity:
         """What KV memory has for a request with nobody beside it.
 
         What is pinned for `chat` is its own, and so are pinned pages that `prompt` begins with.
@@ -93,5 +93,5 @@ class ChatPages:
         """It ran alone, and pages that are pinned stand in the way of its prompt."""
         prompt, command = request.prompt, request.command
         resident = min(len(prompt), request.most_resident - 1)
-        capacity = self.capacity(command.chat, prompt)
+        capacity = self.capacity(command.chat, request.ids)
         return refused(resident, command.n, capacity, len(prompt) - resident)

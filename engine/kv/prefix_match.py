@@ -46,7 +46,7 @@ class Matching:
 
     def match(self, tokens: Sequence[int], limit: int) -> Match:
         """The longest usable beginning of the first `limit` of `tokens`; it may end inside a page."""
-        pages, node = self._walk(tokens, limit)
+        pages, node = self.walk(tokens, limit)
         size = self._page_size
         done = len(pages) * size
         child, common = self._best_child(node, tokens[done : min(done + size, limit)])
@@ -62,12 +62,8 @@ class Matching:
             node = node.parent
         return Match(node, node, [], 0, 0)
 
-    def first_seen(self, length: int) -> int:
-        """The first page that a continuation behind `length` tokens sees: 0 without a sliding window."""
-        return first_seen(length, self._window) // self._page_size
-
-    def _walk(self, tokens: Sequence[int], limit: int) -> tuple[list[int], Node]:
-        """The whole pages within the first `limit` tokens, and the last one's node.
+    def walk(self, tokens: Sequence[int], limit: int) -> tuple[list[int], Node]:
+        """The whole pages within the first `limit` of `tokens`, and the last one's node.
 
         Only a window lets a page be gone.
         """
@@ -81,6 +77,10 @@ class Matching:
             pages.append(child.page)
             node = child
         return pages, node
+
+    def first_seen(self, length: int) -> int:
+        """The first page that a continuation behind `length` tokens sees: 0 without a sliding window."""
+        return first_seen(length, self._window) // self._page_size
 
     def _best_child(self, node: Node, rest: Sequence[int]) -> tuple[Node | None, int]:
         """The child in memory that begins with most of `rest`, at least one, and how many."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from itertools import count
+from itertools import count, takewhile
 
 from engine.kv.chat_pages import ChatPages, Owners, PageCount
-from engine.kv.node import Node, Tokens
+from engine.kv.node import Node, Tokens, path_to
 from engine.kv.page_data import ROOT_KEY, chain_key
 from engine.kv.page_table import NO_PAGE, PageTable
 from engine.kv.pager import Pager
@@ -64,7 +64,8 @@ class PrefixTree:
         others = self._pinned - {besides}
         if not others:
             return Counter(), Counter(), 0
-        path, size = self._begun(prompt, others), self._pager.page_size
+        size, begun = self._pager.page_size, path_to(self._matching.walk(prompt, len(prompt) - 1)[1])
+        path = list(takewhile(lambda node: not others.isdisjoint(node.owners), begun))
         found = self.match(prompt, len(path) * size)  # of the path, as other pages may be gone by then
         whole, seen = found.length // size, len(prompt) // size - resident // size
         own = Counter(node.owners & others for node in path[max(found.first, seen) : whole])
@@ -206,17 +207,6 @@ class PrefixTree:
                 if chats is None or not chats.isdisjoint(node.owners):
                     yield node
                     waiting.append(node)
-
-    def _begun(self, prompt: Sequence[int], chats: Set[str]) -> list[Node]:
-        """The whole pages that `prompt` begins with and any of `chats` owns, in memory or not."""
-        path, node, size = list[Node](), self.root, self._pager.page_size
-        for begin in range(0, len(prompt) - size, size):  # its last token is computed
-            child = node.children.get(tuple(prompt[begin : begin + size]))
-            if child is None or chats.isdisjoint(child.owners):
-                break
-            path.append(child)
-            node = child
-        return path
 
     def _last_shared(self, table: PageTable, full: int) -> Node:
         """The last node down to which the first `full` pages of `table` are the tree's, or the root."""

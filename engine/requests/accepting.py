@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable
+from collections.abc import Sequence as Many
 from dataclasses import replace
 
 import numpy as np
@@ -41,7 +42,7 @@ def check_command(command: Generate) -> None:
 def accept_command(
     command: Generate,
     model: LoadedModel,
-    capacity_for: Callable[[tuple[int, ...]], Capacity],
+    capacity_for: Callable[[Many[int]], Capacity],
     arrived: float,
 ) -> Request:
     """Check and tokenise `command` for `model`; `capacity_for` says what KV memory has for a prompt.
@@ -54,7 +55,7 @@ def accept_command(
     chat = _prompt_of(command, model)
     prompt, ids = chat.ids, _checked(chat.ids, model.config.vocab_size)
     _check_context(command, len(prompt), model)
-    capacity = capacity_for(prompt)
+    capacity = capacity_for(ids)
     resident = min(len(prompt), model.most_resident - 1)  # with the next token
     check_capacity(resident, command.n, capacity, len(prompt) - resident)
     most_tokens, limit = _room(command, len(prompt), model, capacity)
