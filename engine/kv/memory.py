@@ -122,7 +122,7 @@ class KVMemory:
 
         Returns the tokens gained: 0 when the SSD has no more, it cannot be read, or no page is left for it.
         """
-        if self._restoring is None:
+        if self._restoring is None or self._tier is None:
             return 0
         before, size = table.length, self._pager.page_size
         self._restoring.skip(table, tokens)
@@ -130,6 +130,7 @@ class KVMemory:
         run = self._restoring.next(table, tokens, most, is_alone)
         if not run.keys:
             return 0
+        self._tier.use(run.keys)  # or what leaves memory for them may take their place
         first = table.length // size
         self._pager.shrink(table, first * size)
         self.grow(table, (first + len(run.keys)) * size)

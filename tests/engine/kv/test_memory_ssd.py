@@ -206,3 +206,19 @@ def test_random_requests_through_restarts_with_little_room(tmp_path: Path, cap: 
             restored += world.memory.counts.restored_pages
         assert sum(file.stat().st_size for file in tmp_path.glob("*/*")) <= cap
     assert restored > 10
+
+
+def test_what_leaves_memory_for_pages_that_come_back_does_not_take_their_place_on_ssd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were used last, and what is read next longest ago; the disk is quick."""
+    chains, old = Chains(), prompt(40 * SIZE, 1)
+    with started(tmp_path, chains, page_bytes=100) as world:
+        world.run(old)
+    cap = sum(file.stat().st_size for file in tmp_path.glob("**/*.safetensors"))
+    read = SsdTier.read
+    monkeypatch.setattr(SsdTier, "read", lambda tier, *of: read(tier, *of) if tier.flush(60) else 0)
+    with started(tmp_path, chains, cap=cap, pages=48, page_bytes=100) as world:
+        world.run(prompt(40 * SIZE, 2))
+        assert world.memory.lookup([*old, 0]) == Found(0, 40 * SIZE)
+        assert world.run([*old, 0], restore=True) == 40 * SIZE
