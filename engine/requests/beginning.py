@@ -74,7 +74,8 @@ class Beginning:
 
         Those that run hold them, or they are kept for a pinned chat, which may be its own.
         """
-        tree, references = self._memory.tree, self._pager.references
+        tree, references, size = self._memory.tree, self._pager.references, self._pager.page_size
         match = tree.match(sequence.known, sequence.length - 1)
-        found = match.nodes[match.first : match.length // self._pager.page_size]
+        left = sequence.length // size - sequence.resident // size  # by a sliding window, at its end
+        found = match.nodes[max(match.first, left) : match.length // size]
         return [node.page for node in found if references(node.page) > 1 or tree.is_pinned(node)]

@@ -80,6 +80,23 @@ def test_pages_that_come_back_for_a_pinned_chat_are_none_of_who_computes_them(
     queue.close()
 
 
+def test_who_shares_pages_that_the_window_leaves_does_not_begin_on_them_to_give_way_then(
+    checked: Checked, tmp_path: Path
+) -> None:
+    """Of 17 pages "a" keeps 12, and "c" writes on: the four that "b" needs are there once it has ended."""
+    begun = words(4, 0)
+    queue = queue_of(tmp_path, checked, pages=17)
+    assert is_held(queue, "a", (*begun, *words(17, 1)), "a")
+    queue.serving.chats.pin("a", True)
+    queue.add(queue.request("c", words(6, 5), 80, chat="c"))
+    queue.work_until_all_write()
+    assert is_held(queue, "b", (*begun, *words(28, 2)), "b")
+    assert [end.id for end in queue.ends] == ["a", "c", "b"]
+    assert queue.preemptions == 0
+    queue.serving.chats.pin("a", False)
+    queue.close()
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_whoever_is_accepted_is_answered(checked: Checked, tmp_path: Path, seed: int) -> None:
     """Chats that begin alike, in pages for one or two of them, some of them pinned."""
