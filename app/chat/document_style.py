@@ -33,7 +33,13 @@ HEADING_GAP = (18, 6)
 CELL_PADDING = 6
 PROPORTIONAL = int(QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
 
-FEATURES = QTextDocument.MarkdownFeature.MarkdownDialectGitHub | QTextDocument.MarkdownFeature.MarkdownNoHTML
+_FRONT_MATTER = QTextDocument.MarkdownFeature(0x100000)
+"""Of Qt's GitHub dialect: all between two lines "---" is hidden where the first one begins the text."""
+
+FEATURES = (
+    QTextDocument.MarkdownFeature.MarkdownDialectGitHub & ~_FRONT_MATTER
+    | QTextDocument.MarkdownFeature.MarkdownNoHTML
+)
 """What a model writes is text: its HTML is shown, never obeyed."""
 
 

@@ -34,6 +34,11 @@ def test_markdown_becomes_words(prose: ProseView) -> None:
     assert prose.toPlainText().split("\n") == ["Title", "Some bold words", "one", "two"]
 
 
+def test_words_between_two_lines_across_are_shown(prose: ProseView) -> None:
+    prose.show_markdown("---\n\n## Title\n\nSome words.\n\n---\n\nMore.", LIGHT)
+    assert prose.toPlainText().split() == ["Title", "Some", "words.", "More."]
+
+
 def test_headings_have_sizes_of_ours(prose: ProseView) -> None:
     prose.show_markdown("# One\n\n## Two\n\n### Three", LIGHT)
     block = prose.document().begin()
