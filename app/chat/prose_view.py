@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import Qt, QUrl
+from PySide6.QtCore import QEvent, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QFont, QImage, QTextCharFormat, QTextCursor, QWheelEvent
 from PySide6.QtWidgets import QTextBrowser, QTextEdit, QWidget
 
@@ -50,7 +50,7 @@ class ProseView(QTextBrowser):
         """Show Markdown in the theme's colours."""
         self._settled = True
         self._show(markdown)
-        self.ensurePolished()  # in its font before there are words to be laid out
+        self._take_font()  # before there are words to be laid out
         set_markdown(self.document(), markdown, theme)
         links = "](" in markdown or "<http" in markdown
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if links else Qt.FocusPolicy.ClickFocus)
@@ -85,10 +85,20 @@ class ProseView(QTextBrowser):
 
     def height_for(self, width: int) -> int:
         """The height it needs at this width, in pixels; lays the text out."""
-        self.ensurePolished()
+        self._take_font()
         if self.lineWrapColumnOrWidth() != width:
             self.setLineWrapColumnOrWidth(width)
         return math.ceil(self.document().size().height())
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 (Qt's name)
+        """A new style sheet changes its font a dozen times, to end with the same: words wait for the end."""
+        if event.type() != QEvent.Type.FontChange:
+            super().changeEvent(event)
+
+    def _take_font(self) -> None:
+        self.ensurePolished()
+        if self.document().defaultFont() != self.font():
+            self.document().setDefaultFont(self.font())
 
     def loadResource(self, type_: int, name: QUrl | str) -> object:  # noqa: N802 (Qt's name)
         """An empty picture: without one Qt would read the file, and what a model writes must not make it."""

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices, QImage, QTextDocument, QTextTable
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
+from app.appearance import Appearance
 from app.chat.document_style import HEADING_PX
 from app.chat.prose_view import ProseView
 from app.theme import COLUMN_WIDTH, DARK, LIGHT
@@ -72,6 +74,20 @@ def test_the_first_words_are_laid_out_for_the_usual_width_in_the_right_font(pros
     prose.height_for(COLUMN_WIDTH)
     prose.show()
     assert not layouts
+
+
+def test_another_theme_lays_words_out_once(prose: ProseView, application: QApplication) -> None:
+    appearance = Appearance(application, "light")
+    prose.show()
+    prose.show_markdown("| a | b |\n|---|---:|\n| 1 | 2 |", LIGHT)
+    height, font = prose.height_for(COLUMN_WIDTH), prose.document().defaultFont()
+    layouts: list[str] = []
+    prose.document().documentLayout().update.connect(lambda: layouts.append("one"))
+    appearance.choose("dark")
+    prose.show_markdown(prose.shown, DARK)
+    assert prose.height_for(COLUMN_WIDTH) == height
+    assert prose.document().defaultFont() == font
+    assert len(layouts) == 1
 
 
 def test_html_is_shown_and_not_obeyed(prose: ProseView) -> None:
