@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from PySide6.QtCore import QTimer, Signal, Slot
 from PySide6.QtWidgets import QWidget
 
 from app.appearance import Appearance
+from app.chat.blocks import Block, Code, Prose, Rows
 from app.chat.code_view import CodeView
-from app.chat.markdown_blocks import Block, Code, Prose
+from app.chat.document_style import LIST_GAP
 from app.chat.prose_view import ProseView
+from app.chat.rows_view import BORDERS, RowsView
+
+_View = TypeVar("_View", CodeView, ProseView, RowsView)
 
 GAP = 12
 SLICE_SECONDS = 0.006
+FIT_SECONDS = 0.03
+"""The first slice for a new width: an answer of a usual length is laid out at once."""
 MOST_DELETED = 4
 """Views of former blocks that end in one slice: a large table takes a millisecond to be torn down."""
 
@@ -30,7 +37,8 @@ class BlockColumn(QWidget):
         self._wanted: Sequence[Block] = ()
         self._shown: list[Block] = []  # what _views show; shorter than _wanted while there is work left
         self._views: list[ProseView | CodeView] = []
-        self._heights: list[int] = []  # of the first views, for _width
+        self._heights: list[int] = []  # of the first views
+        self._right = 0  # of them for _width; the others are for another one
         self._width = 0
         self._growing = False
         self._former: list[QWidget] = []  # hidden, and to be deleted a few at a time
@@ -50,7 +58,8 @@ class BlockColumn(QWidget):
         same = 0
         while same < min(len(self._shown), len(blocks)) and self._shown[same] == blocks[same]:
             same += 1
-        del self._shown[same:], self._heights[same:]
+        del self._shown[same:]
+        self._forget_heights(same)
         for view in self._views[len(blocks) :]:
             self._drop(view)
         del self._views[len(blocks) :]
@@ -60,28 +69,58 @@ class BlockColumn(QWidget):
     def restyle(self) -> None:
         """Show everything anew, in the theme that is in force now."""
         self._shown.clear()
-        self._heights.clear()
+        self._right = 0  # the others stay until all is shown anew
         self._growing = False  # until the next words come
         self._build()
 
+    def release(self) -> list[QWidget]:
+        """Show nothing any more. Returns the views, for the caller to end them."""
+        views = [*self._views, *self._former]
+        self._wanted, self._views, self._former = (), [], []
+        self._shown.clear()
+        self._forget_heights(0)
+        self._work.stop()
+        return views
+
     def fit(self, width: int) -> int:
-        """Stack the blocks and return their height; heights known for this width are used again."""
+        """Stack the blocks and return their height; heights known for this width are used again.
+
+        Of very many blocks some keep their height for another width until the next slices.
+        """
+        until = time.monotonic() + (SLICE_SECONDS if width == self._width else FIT_SECONDS)
         if width != self._width:
-            self._width = width
-            self._heights.clear()
+            self._width, self._right = width, 0
+        self._measure(until)
         top = 0
         for place, view in enumerate(self._views):
-            if place == len(self._heights):
-                self._heights.append(view.height_for(width))
+            top += _gap(self._wanted[place]) if place else 0
             view.setGeometry(0, top, width, self._heights[place])
-            top += self._heights[place] + GAP
-        return max(0, top - GAP)
+            top += self._heights[place]
+        return top
+
+    def _measure(self, until: float) -> None:
+        """Have a height of every view, and till then of as many as possible for the width in force."""
+        while self._right < len(self._heights) and time.monotonic() < until:
+            self._heights[self._right] = self._views[self._right].height_for(self._width)
+            self._right += 1
+        all_right = self._right == len(self._heights)
+        for view in self._views[len(self._heights) :]:
+            self._heights.append(view.height_for(self._width))
+        if all_right:
+            self._right = len(self._heights)
+        else:
+            self._work.start()
+
+    def _forget_heights(self, place: int) -> None:
+        """Of the views from `place` on."""
+        del self._heights[place:]
+        self._right = min(self._right, place)
 
     def _settle(self, count: int) -> None:
         """Bring the first `count` blocks, but for one that grows, into their final form."""
         for place, view in enumerate(self._views[:count]):
             if isinstance(view, ProseView) and not self._grows(place) and view.settle(self._appearance.theme):
-                del self._heights[place:]
+                self._forget_heights(place)
 
     def _grows(self, place: int) -> bool:
         return self._growing and place == len(self._wanted) - 1
@@ -94,7 +133,7 @@ class BlockColumn(QWidget):
             for view in self._former[:MOST_DELETED]:
                 view.deleteLater()
             del self._former[:MOST_DELETED]
-        if self.complete and not self._former:
+        if self.complete and not self._former and self._right == len(self._heights):
             self._work.stop()
         else:
             self._work.start()
@@ -106,24 +145,36 @@ class BlockColumn(QWidget):
 
     def _show_next(self) -> None:
         place = len(self._shown)
-        block = self._wanted[place]
-        view = self._view_at(place, ProseView if isinstance(block, Prose) else CodeView)
-        if isinstance(view, CodeView) and isinstance(block, Code):
-            view.show_code(block.text, block.language)
-        elif isinstance(view, ProseView) and self._grows(place):
-            view.grow_markdown(block.text, self._appearance.theme)
-        elif isinstance(view, ProseView):
-            view.show_markdown(block.text, self._appearance.theme)
+        block, theme = self._wanted[place], self._appearance.theme
+        match block:
+            case Code():
+                self._code_at(place).show_code(block.text, block.language)
+            case Rows():
+                self._rows_at(place).show_rows(block, theme)
+            case Prose() if self._grows(place):
+                self._prose_at(place).grow_markdown(block.text, theme, block.number)
+            case Prose():
+                self._prose_at(place).show_markdown(block.text, theme, block.number)
         self._shown.append(block)
 
-    def _view_at(self, place: int, kind: type[ProseView] | type[CodeView]) -> ProseView | CodeView:
+    def _prose_at(self, place: int) -> ProseView:
+        return self._view_at(place, ProseView, lambda: ProseView(self))
+
+    def _rows_at(self, place: int) -> RowsView:
+        return self._view_at(place, RowsView, lambda: RowsView(self))
+
+    def _code_at(self, place: int) -> CodeView:
+        return self._view_at(place, CodeView, lambda: CodeView(self._appearance, self))
+
+    def _view_at(self, place: int, kind: type[_View], make: Callable[[], _View]) -> _View:
         """The view at `place`, made or replaced when there is none of this kind."""
-        if place < len(self._views) and type(self._views[place]) is kind:
-            return self._views[place]
-        view = CodeView(self._appearance, self) if kind is CodeView else ProseView(self)
+        there = self._views[place] if place < len(self._views) else None
+        if isinstance(there, kind) and type(there) is kind:  # one for rows is one for prose too
+            return there
+        view = make()
         view.show()
-        if place < len(self._views):
-            self._drop(self._views[place])
+        if there:
+            self._drop(there)
             self._views[place] = view
         else:
             self._views.append(view)
@@ -132,3 +183,14 @@ class BlockColumn(QWidget):
     def _drop(self, view: QWidget) -> None:
         view.hide()
         self._former.append(view)
+
+
+def _gap(block: Block) -> int:
+    """Pixels above a block that is not the first."""
+    match block:
+        case Prose(number=int()):
+            return LIST_GAP
+        case Rows(first=False):
+            return -BORDERS  # the line above it is the one below the part before
+        case _:
+            return GAP

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import (
@@ -17,9 +17,11 @@ from PySide6.QtGui import (
     QTextFormat,
     QTextFrameFormat,
     QTextImageFormat,
+    QTextLength,
     QTextTable,
 )
 
+from app.chat.blocks import Rows
 from app.theme import Theme
 
 LINE_HEIGHT = 145.0  # per cent
@@ -43,9 +45,19 @@ FEATURES = (
 """What a model writes is text: its HTML is shown, never obeyed."""
 
 
-def set_markdown(document: QTextDocument, markdown: str, theme: Theme) -> None:
-    """Fill `document` with `markdown`, laid out in the theme: once, when all is in its form."""
+def set_markdown(document: QTextDocument, markdown: str, theme: Theme, number: int | None = None) -> None:
+    """Fill `document` with `markdown`, laid out in the theme: once, when all is in its form.
+
+    A list at its beginning is numbered from `number`, where there is one.
+    """
     document.setLayoutEnabled(False)
+    _write(document, markdown, theme)
+    if number is not None:
+        _number(document, number)
+    document.setLayoutEnabled(True)
+
+
+def _write(document: QTextDocument, markdown: str, theme: Theme) -> None:
     document.setMarkdown(markdown, FEATURES)
     cursor = QTextCursor(document)
     cursor.beginEditBlock()
@@ -59,7 +71,34 @@ def set_markdown(document: QTextDocument, markdown: str, theme: Theme) -> None:
     for table in _tables(document):
         _style_table(table, theme)
     cursor.endEditBlock()
+
+
+def set_rows(document: QTextDocument, rows: Rows, columns: Sequence[float], theme: Theme) -> None:
+    """Fill `document` with part of a table, whose `columns` are so wide in pixels. Nothing is around it."""
+    document.setLayoutEnabled(False)
+    _write(document, rows.text, theme)
+    set_columns(document, columns)
+    for table in () if rows.first else _tables(document):
+        table.removeRows(0, 1)
     document.setLayoutEnabled(True)
+
+
+def set_columns(document: QTextDocument, columns: Sequence[float]) -> None:
+    """Give the columns of its tables these widths, in pixels; a column of less than a character has one."""
+    for table in _tables(document):
+        style = table.format()
+        style.setColumnWidthConstraints([QTextLength(QTextLength.Type.FixedLength, wide) for wide in columns])
+        style.setTopMargin(0)
+        style.setBottomMargin(0)
+        table.setFormat(style)
+
+
+def _number(document: QTextDocument, number: int) -> None:
+    items = document.begin().textList()
+    if items:
+        style = items.format()
+        style.setStart(number)
+        items.setFormat(style)
 
 
 def _space(cursor: QTextCursor, block: QTextBlock, first: bool) -> None:

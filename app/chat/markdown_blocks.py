@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from app.chat.blocks import Block, Code
+from app.chat.long_runs import cut_runs
 
 LONGEST_PROSE = 1200
-"""Prose longer than this many characters is cut at the next safe blank line: layout time stays bounded."""
+"""Prose longer than this many characters is cut at the next safe place: layout time stays bounded."""
 
 _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})\s*([^`\n]*)$")
 _CONTINUES = re.compile(r"^(\s|[-*+>|]|\d+[.)]\s)")
 
 
-@dataclass(frozen=True, slots=True)
-class Prose:
-    """Markdown without fenced code."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """The inside of a fence. `language` is what was written behind it; `closed` once its end was seen."""
-
-    text: str
-    language: str
-    closed: bool
-
-
-Block = Prose | Code
-
-
 def split_blocks(markdown: str) -> list[Block]:
     """The blocks of `markdown`, in order. Text added at its end changes the last block only, or adds some.
 
-    (A line can still turn from prose into a fence while it is being written.)
+    (While they are written, a line can still turn from prose into a fence, a table become so long that it is
+    cut, or one of its columns so wide that all of its parts change.)
     """
     blocks: list[Block] = []
     prose: list[str] = []
@@ -67,7 +51,7 @@ def _add_prose(blocks: list[Block], lines: list[str]) -> None:
     text = "\n".join(lines).strip("\n")
     lines.clear()
     if text.strip():
-        blocks.append(Prose(text))
+        blocks += cut_runs(text, LONGEST_PROSE)
 
 
 def _read_code(lines: Iterator[str], fence: re.Match[str]) -> Code:

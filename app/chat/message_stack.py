@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from PySide6.QtCore import QPoint, Qt, QTimer, Slot
 from PySide6.QtWidgets import QWidget
 
+from app.chat.block_column import BlockColumn
 from app.chat.message_view import MessageView
 from app.store.records import ChatMessage
 
@@ -36,7 +37,7 @@ class MessageStack(QWidget):
         self._heights: list[int] = []
         self._widths: list[int] = []  # that each height is for; another one makes it stale
         self._unordered: set[MessageView] = set()  # whose place among the Tab key's stops is to be found
-        self._former: list[MessageView] = []  # hidden, and to be deleted a few at a time
+        self._former: list[QWidget] = []  # hidden, and to be deleted a few at a time
         self._ending = QTimer(self)
         self._ending.setInterval(0)
         self._ending.timeout.connect(self._end_some)
@@ -158,6 +159,8 @@ class MessageStack(QWidget):
             for signal in (view.height_changed, view.drafted):  # it may still be building, or hold an editor
                 signal.disconnect()
             view.hide()
+            for column in view.findChildren(BlockColumn):
+                self._former += column.release()
         self._unordered.difference_update(self._views[length:])
         self._former += self._views[length:]
         self._ending.start()

@@ -40,28 +40,30 @@ class ProseView(QTextBrowser):
         self.anchorClicked.connect(open_link)
         self._shown = ""
         self._settled = True
+        self._number: int | None = None
 
     @property
     def shown(self) -> str:
         """The Markdown or plain text it shows."""
         return self._shown
 
-    def show_markdown(self, markdown: str, theme: Theme) -> None:
-        """Show Markdown in the theme's colours."""
+    def show_markdown(self, markdown: str, theme: Theme, number: int | None = None) -> None:
+        """Show Markdown in the theme's colours. A list it begins with is numbered from `number`."""
         self._settled = True
+        self._number = number
         self._show(markdown)
         self._take_font()  # before there are words to be laid out
-        set_markdown(self.document(), markdown, theme)
+        self._fill(markdown, theme)
         links = "](" in markdown or "<http" in markdown
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if links else Qt.FocusPolicy.ClickFocus)
 
-    def grow_markdown(self, markdown: str, theme: Theme) -> None:
+    def grow_markdown(self, markdown: str, theme: Theme, number: int | None = None) -> None:
         """Show Markdown that is being written: cheaper than `show_markdown` while words are added."""
         growth = plain_growth(self._shown, markdown)
         end = QTextCursor(self.document())
         end.movePosition(QTextCursor.MoveOperation.End)
-        if growth is None or end.currentTable() or not _is_plain(end.charFormat()):
-            self.show_markdown(markdown, theme)
+        if growth is None or number != self._number or end.currentTable() or not _is_plain(end.charFormat()):
+            self.show_markdown(markdown, theme, number)
             return
         self._show(markdown)
         end.insertText(growth)
@@ -71,13 +73,16 @@ class ProseView(QTextBrowser):
         """The text is complete: read it as a whole where it was grown. Returns whether there was need to."""
         if self._settled:
             return False
-        self.show_markdown(self._shown, theme)
+        self.show_markdown(self._shown, theme, self._number)
         return True
 
     def show_plain(self, text: str) -> None:
         """Show text as it is."""
         self._show(text)
         self.setPlainText(text)
+
+    def _fill(self, markdown: str, theme: Theme) -> None:
+        set_markdown(self.document(), markdown, theme, self._number)
 
     def _show(self, text: str) -> None:
         self._shown = text

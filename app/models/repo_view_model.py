@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import QObject, Signal
 
-from app.chat.markdown_blocks import Block
+from app.chat.blocks import Block
 from app.hub.client import HubClient
 from app.hub.details import Access, RepoDetails, read_access, read_card, read_details
 from app.hub.fit import read_shape

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat.markdown_blocks import LONGEST_PROSE, Code, Prose, split_blocks
+from app.chat.blocks import Code, Prose
+from app.chat.markdown_blocks import LONGEST_PROSE, split_blocks
 
 ANSWER = """Some prose.
 
@@ -71,9 +72,12 @@ def test_long_prose_is_cut_between_paragraphs_only() -> None:
     assert "\n\n".join(block.text for block in blocks) == "\n\n".join([paragraph] * 40)
 
 
-def test_long_lists_and_tables_are_not_torn() -> None:
+def test_long_lists_are_cut_between_two_items() -> None:
     text = "\n\n".join(f"- item {number} " + "x" * 60 for number in range(100))
-    assert split_blocks(text) == [Prose(text)]
+    blocks = split_blocks(text)
+    assert len(blocks) > 4
+    assert all(len(block.text) < LONGEST_PROSE + 100 for block in blocks)
+    assert "\n\n".join(block.text for block in blocks) == text
 
 
 @given(st.lists(lines, max_size=30))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,7 +13,10 @@ from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
 from app.chat import message_stack
+from app.chat.block_column import BlockColumn
+from app.chat.message_stack import MOST_DELETED
 from app.chat.message_view import MessageView
+from app.chat.prose_view import ProseView
 from app.chat.transcript import Transcript
 from app.store.records import ChatMessage
 from app.theme import COLUMN_WIDTH, DARK
@@ -206,3 +210,48 @@ def build_whole(qtbot: QtBot, transcript: Transcript, messages: list[ChatMessage
         return transcript.built == len(messages) and not transcript._work.isActive()
 
     qtbot.waitUntil(is_whole)
+
+
+ENDLESS = {
+    "list": "\n".join(f"{number}. item of some words" for number in range(1, 5001)),
+    "table": "| # | name | note |\n|--:|---|---|\n"
+    + "\n".join(f"| {row} | name | words |" for row in range(1500)),
+}
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
+def test_an_endless_list_or_table_does_not_hold_the_window(
+    qtbot: QtBot, transcript: Transcript, text: str
+) -> None:
+    """Opened, laid out for another width, and left: by the thread's own time, whatever else is running."""
+    beats: list[float] = []
+    heart = QTimer()
+    heart.timeout.connect(lambda: beats.append(time.thread_time()))
+    heart.start(0)
+    qtbot.waitUntil(lambda: bool(beats))
+    transcript.show_messages([ChatMessage("c", "user", "All of it?"), ChatMessage("c", "assistant", text)])
+    qtbot.waitUntil(lambda: bool(transcript.findChildren(BlockColumn)))
+    column = transcript.findChildren(BlockColumn)[0]
+    for width in (800, 500):
+        transcript.resize(width, 600)
+        qtbot.waitUntil(lambda: not (column._work.isActive() or transcript._work.isActive()))
+        assert column.complete
+    transcript.show_messages([])
+    qtbot.waitUntil(lambda: not transcript._stack._ending.isActive())
+    heart.stop()
+    assert max(after - before for before, after in pairwise(beats)) < 0.1
+
+
+def test_of_an_endless_answer_that_is_left_a_few_blocks_end_at_a_time(
+    qtbot: QtBot, transcript: Transcript
+) -> None:
+    transcript.show_messages([ChatMessage("c", "assistant", ENDLESS["list"])])
+    qtbot.waitUntil(lambda: bool(transcript.findChildren(BlockColumn)))
+    column = transcript.findChildren(BlockColumn)[0]
+    qtbot.waitUntil(lambda: not column._work.isActive())
+    left = [len(column.findChildren(ProseView))]
+    transcript._stack._ending.timeout.connect(lambda: left.append(len(column.findChildren(ProseView))))
+    transcript.show_messages([])
+    qtbot.waitUntil(lambda: left[-1] <= MOST_DELETED)
+    assert left[0] > 80
+    assert max(before - after for before, after in pairwise(left)) <= MOST_DELETED

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from app.chat.markdown_blocks import Code, Prose
-from app.models.card_blocks import GOES_ON, LONGEST, MOST_CARD, MOST_CELLS, NOTHING, card_blocks
+from app.chat.blocks import Code, Prose, Rows
+from app.chat.markdown_tables import MOST_CELLS
+from app.models.card_blocks import GOES_ON, LONGEST, MOST_CARD, NOTHING, card_blocks
 
 
 def table(rows: int) -> str:
@@ -13,27 +14,29 @@ def table(rows: int) -> str:
     return "\n".join(["| name | number | odd |", "|:---|---:|---|", *body])
 
 
-def test_a_small_table_stays_one_and_a_large_one_becomes_aligned_text() -> None:
+def test_a_small_table_stays_one_and_a_large_one_is_cut() -> None:
     small = table(MOST_CELLS // 3 - 1)
     assert card_blocks(f"Before.\n\n{small}\n\nAfter.") == [
         Prose("Before."),
         Prose(small),
         Prose("After."),
     ]
-    before, large, after = card_blocks(f"Before.\n\n{table(30)}\nAfter.")
+    before, *parts, after = card_blocks(f"Before.\n\n{table(500)}\n\nAfter.")
     assert (before, after) == (Prose("Before."), Prose("After."))
-    assert isinstance(large, Code)
-    lines = large.text.split("\n")
-    assert lines[0] == "name    number  odd"
-    assert lines[1] == "row 0   0       a|b"
-    assert lines[30] == "row 29  841     a|b"
+    assert [part for part in parts if not isinstance(part, Rows)] == []
+    rows = [line for part in parts for line in part.text.split("\n")[2:]]
+    assert rows == table(500).split("\n")[2:]
 
 
-def test_of_an_endless_table_it_is_said_how_much_more_there_is() -> None:
-    (block,) = card_blocks(table(500))
-    assert isinstance(block, Code)
-    lines = block.text.split("\n")
-    assert (len(lines), lines[-1]) == (201, "… 301 more")
+def test_a_list_goes_on_with_its_numbers_when_it_is_cut() -> None:
+    blocks = card_blocks("\n".join(f"1. item {'word ' * 30}" for _ in range(100)))
+    numbers = [block.number for block in blocks if isinstance(block, Prose)]
+    items = [block.text.count("item") for block in blocks]
+    assert numbers[1] == items[0] + 1
+    assert numbers[-1] == 100 - items[-1] + 1
+
+
+def test_of_endless_code_it_is_said_how_much_more_there_is() -> None:
     (block,) = card_blocks("```\n" + "word\n" * 1000 + "```")
     assert isinstance(block, Code)
     assert block.text.endswith("word\n… 800 more")
