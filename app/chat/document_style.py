@@ -33,10 +33,13 @@ PARAGRAPH_GAP = 10
 LIST_GAP = 4
 HEADING_GAP = (18, 6)
 CELL_PADDING = 6
+QUOTE_INSET = 20
 PROPORTIONAL = int(QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
 
 _FRONT_MATTER = QTextDocument.MarkdownFeature(0x100000)
 """Of Qt's GitHub dialect: all between two lines "---" is hidden where the first one begins the text."""
+
+Property = QTextFormat.Property
 
 FEATURES = (
     QTextDocument.MarkdownFeature.MarkdownDialectGitHub & ~_FRONT_MATTER
@@ -64,7 +67,7 @@ def _write(document: QTextDocument, markdown: str, theme: Theme) -> None:
     block = document.begin()
     first = True
     while block.isValid():
-        _space(cursor, block, first)
+        _space(cursor, block, first, theme)
         _style_pieces(cursor, block, theme)
         first = False
         block = block.next()
@@ -101,17 +104,19 @@ def _number(document: QTextDocument, number: int) -> None:
         items.setFormat(style)
 
 
-def _space(cursor: QTextCursor, block: QTextBlock, first: bool) -> None:
+def _space(cursor: QTextCursor, block: QTextBlock, first: bool, theme: Theme) -> None:
     old = block.blockFormat()
-    level = old.headingLevel()
+    level, quoted = old.headingLevel(), old.intProperty(Property.BlockQuoteLevel)
     spacing = QTextBlockFormat()
     cursor.setPosition(block.position())
     in_table = bool(cursor.currentTable())
-    spacing.setLineHeight(TIGHT if level or in_table else LINE_HEIGHT, PROPORTIONAL)
+    spacing.setLineHeight(TIGHT if level or in_table or _is_code(block) else LINE_HEIGHT, PROPORTIONAL)
     if in_table:
         top, bottom = 0, 0
     elif level:
         top, bottom = HEADING_GAP
+    elif _is_code(block) and _is_code(block.next()):
+        top, bottom = 0, 0
     elif block.textList():
         top, bottom = 0, LIST_GAP
     else:
@@ -120,12 +125,25 @@ def _space(cursor: QTextCursor, block: QTextBlock, first: bool) -> None:
         bottom = 0
     spacing.setTopMargin(0 if first else top)
     spacing.setBottomMargin(bottom)
+    spacing.setNonBreakableLines(False)  # of code: there is no way to scroll to its end
+    if quoted:
+        spacing.setLeftMargin(QUOTE_INSET * quoted)
+        spacing.setRightMargin(0)
+    if _is_code(block):
+        spacing.setBackground(QBrush(QColor(theme.hover)))
+    elif old.hasProperty(Property.BlockTrailingHorizontalRulerWidth):
+        spacing.setBackground(QBrush(QColor(theme.border)))  # which is the line's colour
     cursor.mergeBlockFormat(spacing)
 
 
+def _is_code(block: QTextBlock) -> bool:
+    return block.blockFormat().hasProperty(Property.BlockCodeLanguage)
+
+
 def _style_pieces(cursor: QTextCursor, block: QTextBlock, theme: Theme) -> None:
-    """Give headings their size and code its ground, and put words in the place of images."""
-    level = block.blockFormat().headingLevel()
+    """Give headings their size, code its ground and quotations their colour, and put words for images."""
+    style = block.blockFormat()
+    level, quoted = style.headingLevel(), style.intProperty(Property.BlockQuoteLevel)
     for start, length, style in reversed(_pieces(block)):
         cursor.setPosition(start)
         cursor.setPosition(start + length, QTextCursor.MoveMode.KeepAnchor)
@@ -133,12 +151,14 @@ def _style_pieces(cursor: QTextCursor, block: QTextBlock, theme: Theme) -> None:
             cursor.insertText(_image_words(style.toImageFormat()), _muted_format(theme))
         elif level:
             # Qt's own adjustment would win over a size in pixels.
-            style.clearProperty(QTextFormat.Property.FontSizeAdjustment)
-            style.setProperty(QTextFormat.Property.FontPixelSize, HEADING_PX.get(level, BODY_PX + 1))
+            style.clearProperty(Property.FontSizeAdjustment)
+            style.setProperty(Property.FontPixelSize, HEADING_PX.get(level, BODY_PX + 1))
             style.setFontWeight(600)
             cursor.setCharFormat(style)
-        elif style.fontFixedPitch():
+        elif style.fontFixedPitch() or _is_code(block):
             cursor.mergeCharFormat(_code_format(theme))
+        elif quoted and not style.isAnchor():
+            cursor.mergeCharFormat(_muted_format(theme))
 
 
 def _pieces(block: QTextBlock) -> list[tuple[int, int, QTextCharFormat]]:
@@ -153,7 +173,7 @@ def _pieces(block: QTextBlock) -> list[tuple[int, int, QTextCharFormat]]:
 
 
 def _image_words(image: QTextImageFormat) -> str:
-    alt = image.property(QTextFormat.Property.ImageAltText) or image.name()
+    alt = image.property(Property.ImageAltText) or image.name()
     return f"[image: {alt}]"
 
 
@@ -166,7 +186,7 @@ def _muted_format(theme: Theme) -> QTextCharFormat:
 def _code_format(theme: Theme) -> QTextCharFormat:
     style = QTextCharFormat()
     style.setFontFamilies([QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()])
-    style.setProperty(QTextFormat.Property.FontPixelSize, CODE_PX)
+    style.setProperty(Property.FontPixelSize, CODE_PX)
     style.setBackground(QBrush(QColor(theme.hover)))
     return style
 
@@ -189,3 +209,9 @@ def _style_table(table: QTextTable, theme: Theme) -> None:
     style.setTopMargin(2)
     style.setAlignment(Qt.AlignmentFlag.AlignLeft)
     table.setFormat(style)
+    for column in range(table.columns() if table.rows() > 1 else 0):  # Qt aligns all but the head
+        head = table.cellAt(0, column).firstCursorPosition()
+        below = table.cellAt(1, column).firstCursorPosition().blockFormat()
+        aligned = QTextBlockFormat()
+        aligned.setAlignment(below.alignment())
+        head.mergeBlockFormat(aligned)

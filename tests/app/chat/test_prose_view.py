@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QUrl
-from PySide6.QtGui import QDesktopServices, QImage, QTextDocument, QTextTable
+from PySide6.QtGui import QDesktopServices, QImage, QTextBlockFormat, QTextDocument, QTextTable
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -149,3 +149,48 @@ def test_one_long_word_is_laid_out_about_as_quickly_as_many(prose: ProseView, sh
 
     words = seconds("4a7f " * 40_000)
     assert seconds("4a7f4" * 40_000) < 8 * words
+
+
+def formats(prose: ProseView) -> dict[str, QTextBlockFormat]:
+    """How each block looks, by its words."""
+    found: dict[str, QTextBlockFormat] = {}
+    block = prose.document().begin()
+    while block.isValid():
+        found[block.text()] = block.blockFormat()
+        block = block.next()
+    return found
+
+
+def test_a_line_across_has_the_colour_of_other_lines(prose: ProseView) -> None:
+    prose.show_markdown("Above\n\n---\n\nBelow", DARK)
+    prose.setFixedSize(300, prose.height_for(300))
+    image = prose.grab().toImage()
+    colours = {image.pixelColor(250, y).name() for y in range(image.height())}  # beside the words
+    assert DARK.border in colours
+    assert len(colours) == 2
+
+
+def test_a_quotation_is_set_apart(prose: ProseView) -> None:
+    prose.show_markdown("Said:\n\n> Some words and [a link](https://example.org)", LIGHT)
+    cursor = prose.document().find("words")
+    assert cursor.charFormat().foreground().color().name() == LIGHT.muted
+    assert prose.document().find("link").charFormat().foreground().color().name() != LIGHT.muted
+    assert cursor.blockFormat().leftMargin() > formats(prose)["Said:"].leftMargin()
+
+
+def test_code_within_a_list_stands_together_and_is_seen_to_its_end(prose: ProseView) -> None:
+    line = "run " * 100
+    prose.show_markdown(f"1. Do:\n\n    ```\n    {line}\n    last\n    ```\n\n2. Done", LIGHT)
+    prose.height_for(300)
+    assert prose.document().size().width() <= 300
+    first, last = formats(prose)[line], formats(prose)["last"]
+    assert first.bottomMargin() == last.topMargin() == 0
+    assert first.background().color().name() == last.background().color().name() == LIGHT.hover
+
+
+def test_the_head_of_a_table_is_aligned_as_its_rows(prose: ProseView) -> None:
+    prose.show_markdown("| a | b | c |\n|---|---:|:-:|\n| 1 | 2 | 3 |", LIGHT)
+    shown = formats(prose)
+    for head, row in zip("abc", "123", strict=True):
+        assert shown[head].alignment() == shown[row].alignment()
+    assert shown["b"].alignment() != shown["c"].alignment()
