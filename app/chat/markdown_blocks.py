@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from app.chat.blocks import Block, Code
 from app.chat.long_runs import cut_runs
+from app.chat.markdown_tables import with_tables_apart
 
 LONGEST_PROSE = 1200
 """Prose longer than this many characters is cut at the next safe place: layout time stays bounded."""
@@ -48,7 +49,7 @@ def split_blocks(markdown: str) -> list[Block]:
 
 
 def _add_prose(blocks: list[Block], lines: list[str]) -> None:
-    text = "\n".join(lines).strip("\n")
+    text = "\n".join(with_tables_apart(lines)).strip("\n")
     lines.clear()
     if text.strip():
         blocks += cut_runs(text, LONGEST_PROSE)

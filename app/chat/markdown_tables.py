@@ -21,7 +21,22 @@ _WIDEST = 96
 
 def begins_table(lines: Sequence[str], at: int) -> bool:
     """Whether the line there is the head of a table."""
-    return "|" in lines[at] and at + 1 < len(lines) and bool(_RULE.fullmatch(lines[at + 1]))
+    if "|" not in lines[at] or at + 1 == len(lines) or not _RULE.fullmatch(lines[at + 1]):
+        return False
+    return len(_cells(lines[at])) == len(_cells(lines[at + 1]))
+
+
+def with_tables_apart(lines: Sequence[str]) -> list[str]:
+    """The lines, a blank one put between words and a table right below: to Qt it would be words too."""
+    apart: list[str] = []
+    in_table = False
+    for at, line in enumerate(lines):
+        begins = not in_table and begins_table(lines, at)
+        if begins and at and lines[at - 1].strip():
+            apart.append("")
+        in_table = bool(line.strip()) and (in_table or begins)
+        apart.append(line)
+    return apart
 
 
 def table_parts(lines: Sequence[str]) -> Iterator[Prose | Rows]:

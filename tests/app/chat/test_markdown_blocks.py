@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,6 +79,18 @@ def test_long_lists_are_cut_between_two_items() -> None:
     assert len(blocks) > 4
     assert all(len(block.text) < LONGEST_PROSE + 100 for block in blocks)
     assert "\n\n".join(block.text for block in blocks) == text
+
+
+def test_a_table_right_below_words_is_one() -> None:
+    rows = "| a | b |\n|---|---|\n| 1 | 2 |\n|---|---|\n| 3 | 4 |"
+    assert split_blocks(f"Here it is:\n{rows}") == [Prose(f"Here it is:\n\n{rows}")]
+    assert split_blocks(f"- Here:\n  {rows}") == [Prose(f"- Here:\n\n  {rows}")]
+    assert split_blocks(f"Here it is:\n\n{rows}") == [Prose(f"Here it is:\n\n{rows}")]
+
+
+@pytest.mark.parametrize("text", ["a | b\n---", "one | two\n|---|---|---|", "```\na\n| b |\n|---|\n```"])
+def test_other_lines_with_bars_stay_as_they_are(text: str) -> None:
+    assert split_blocks(f"Words\n{text}")[-1].text in f"Words\n{text}"
 
 
 @given(st.lists(lines, max_size=30))
