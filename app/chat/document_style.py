@@ -18,6 +18,7 @@ from PySide6.QtGui import (
     QTextFrameFormat,
     QTextImageFormat,
     QTextLength,
+    QTextListFormat,
     QTextTable,
 )
 
@@ -31,6 +32,7 @@ CODE_PX = 13
 HEADING_PX = {1: 21, 2: 18, 3: 16}
 PARAGRAPH_GAP = 10
 LIST_GAP = 4
+INDENT, DIGIT = 40, 9
 HEADING_GAP = (18, 6)
 CELL_PADDING = 6
 QUOTE_INSET = 20
@@ -57,6 +59,7 @@ def set_markdown(document: QTextDocument, markdown: str, theme: Theme, number: i
     _write(document, markdown, theme)
     if number is not None:
         _number(document, number)
+    _make_room_for_numbers(document)
     document.setLayoutEnabled(True)
 
 
@@ -64,13 +67,9 @@ def _write(document: QTextDocument, markdown: str, theme: Theme) -> None:
     document.setMarkdown(markdown, FEATURES)
     cursor = QTextCursor(document)
     cursor.beginEditBlock()
-    block = document.begin()
-    first = True
-    while block.isValid():
-        _space(cursor, block, first, theme)
+    for place, block in enumerate(_blocks(document)):
+        _space(cursor, block, place == 0, theme)
         _style_pieces(cursor, block, theme)
-        first = False
-        block = block.next()
     for table in _tables(document):
         _style_table(table, theme)
     cursor.endEditBlock()
@@ -96,12 +95,32 @@ def set_columns(document: QTextDocument, columns: Sequence[float]) -> None:
         table.setFormat(style)
 
 
+def _blocks(document: QTextDocument) -> Iterator[QTextBlock]:
+    block = document.begin()
+    while block.isValid():
+        yield block
+        block = block.next()
+
+
 def _number(document: QTextDocument, number: int) -> None:
     items = document.begin().textList()
     if items:
         style = items.format()
         style.setStart(number)
         items.setFormat(style)
+
+
+def _make_room_for_numbers(document: QTextDocument) -> None:
+    """Qt draws the number of an item to the left of its words, and what has no room there is cut off."""
+    digits = max((len(str(_last_number(block))) for block in _blocks(document)), default=1)
+    document.setIndentWidth(INDENT + DIGIT * max(0, digits - 3))
+
+
+def _last_number(block: QTextBlock) -> int:
+    """The last number of the list that it is in."""
+    items = block.textList()
+    numbered = items and items.format().style() == QTextListFormat.Style.ListDecimal
+    return items.format().start() + items.count() - 1 if numbered else 0
 
 
 def _space(cursor: QTextCursor, block: QTextBlock, first: bool, theme: Theme) -> None:

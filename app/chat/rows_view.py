@@ -40,7 +40,7 @@ class RowsView(ProseView):
 
 def columns(widths: Sequence[int], character: int, room: int) -> Sequence[float]:
     """How wide columns for so many characters of `character` pixels are: together no wider than `room`."""
-    wanted = [width * character + 2 * CELL_PADDING for width in widths]
+    wanted = [(width + 1) * character + 2 * CELL_PADDING for width in widths]  # some letters are wider
     found = [0.0] * len(wanted)
     left = float(room)
     by_width = sorted(range(len(wanted)), key=wanted.__getitem__)

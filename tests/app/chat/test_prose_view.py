@@ -188,6 +188,15 @@ def test_code_within_a_list_stands_together_and_is_seen_to_its_end(prose: ProseV
     assert first.background().color().name() == last.background().color().name() == LIGHT.hover
 
 
+@pytest.mark.parametrize("first", [1, 98, 998, 9_998, 99_998])
+def test_numbers_of_a_list_are_not_cut_off(prose: ProseView, first: int) -> None:
+    prose.show_markdown("1. x\n1. x\n1. x", LIGHT, first)
+    prose.setFixedSize(300, prose.height_for(300))
+    image = prose.grab().toImage()
+    at_the_edge = {image.pixelColor(0, y).name() for y in range(image.height())}
+    assert at_the_edge == {image.pixelColor(image.width() - 1, 0).name()}
+
+
 def test_the_head_of_a_table_is_aligned_as_its_rows(prose: ProseView) -> None:
     prose.show_markdown("| a | b | c |\n|---|---:|:-:|\n| 1 | 2 | 3 |", LIGHT)
     shown = formats(prose)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pytestqt.qtbot import QtBot
 
@@ -45,6 +47,16 @@ def test_columns_stand_under_one_another(views: list[RowsView], width: int) -> N
     assert places(views[0]) == places(views[1])
 
 
+def test_a_word_as_long_as_its_column_has_room_in_one_line(views: list[RowsView]) -> None:
+    long = Rows("| # | value |\n|--:|---|\n| **4000** | **98765432** |", (4, 8), first=False)
+    short = replace(long, text="| # | value |\n|--:|---|\n| **4** | **9** |")
+    heights: set[int] = set()
+    for part in (long, short):
+        views[0].show_rows(part, LIGHT)
+        heights.add(views[0].height_for(COLUMN_WIDTH))
+    assert len(heights) == 1
+
+
 def test_only_the_first_part_has_the_head(views: list[RowsView]) -> None:
     first, second = (view.toPlainText().split() for view in views)
     assert first[:6] == ["number", "what", "it", "is", "note", "1"]
@@ -69,9 +81,9 @@ def test_a_part_is_laid_out_once(views: list[RowsView]) -> None:
 @pytest.mark.parametrize(
     ("widths", "room", "expected"),
     [
-        ((4, 6), 500, [52, 72]),  # with the padding
-        ((4, 100), 300, [52, 248]),
-        ((100, 4, 200), 352, [150, 52, 150]),
+        ((4, 6), 500, [62, 82]),  # with the padding
+        ((4, 100), 300, [62, 238]),
+        ((100, 4, 200), 362, [150, 62, 150]),
         ((9, 9, 9), 30, [10, 10, 10]),
     ],
 )
