@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QSize, Qt, Signal, Slot
-from PySide6.QtWidgets import QMenu, QToolButton, QWidget
+from PySide6.QtCore import Signal, Slot
+from PySide6.QtWidgets import QMenu, QWidget
 
 from app import text
 from app.appearance import Appearance
 from app.icons import icon
 from app.model_location import model_title
 from app.models.known_model import ModelState
-from app.theme import Theme
 from app.widgets.button_menu import give_menu
+from app.widgets.menu_button import MenuButton
 
 
-class ModelButton(QToolButton):
+class ModelButton(MenuButton):
     """Names the model. Intents: `chosen(path)`, `files_wanted`, `folders_wanted` and `page_wanted`."""
 
     chosen = Signal(str)
@@ -26,25 +26,16 @@ class ModelButton(QToolButton):
     folders_wanted = Signal()
 
     def __init__(self, appearance: Appearance, guide: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(appearance, 16, parent)
         self._appearance = appearance
         self._guide = guide
         self._current = ""
         self._recent: tuple[str, ...] = ()
         self.setObjectName("modelButton")
-        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the arrow stands behind the name
-        self.setIconSize(QSize(16, 16))
-        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._menu = QMenu(self)
-        self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._menu.aboutToShow.connect(self._fill)
         give_menu(self, self._menu)
         self.show_state(ModelState())
-        appearance.changed.connect(self._paint)
-        self._paint(appearance.theme)
 
     def show_state(self, state: ModelState) -> None:
         """Name the model, and how far it is loaded."""
@@ -89,7 +80,3 @@ class ModelButton(QToolButton):
         action.setCheckable(True)
         action.setChecked(path == self._current)
         action.triggered.connect(lambda: self.chosen.emit(path))
-
-    @Slot(object)
-    def _paint(self, theme: Theme) -> None:
-        self.setIcon(icon("chevron-down", theme.muted, 16))

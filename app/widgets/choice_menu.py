@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QActionGroup
-from PySide6.QtWidgets import QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QWidget
 
 from app.appearance import Appearance
-from app.icons import icon
-from app.theme import Theme
 from app.widgets.button_menu import give_menu
+from app.widgets.menu_button import MenuButton
 
 
-class ChoiceMenu(QToolButton):
+class ChoiceMenu(MenuButton):
     """A button with a menu of `choices`, pairs of name and words: `chosen(name)`."""
 
     chosen = Signal(str)
@@ -28,19 +27,12 @@ class ChoiceMenu(QToolButton):
         parent: QWidget | None = None,
     ) -> None:
         """`label` says what is chosen; `current` is the name of the choice that holds."""
-        super().__init__(parent)
+        super().__init__(appearance, 14, parent)
         self._label = label
         self._words = dict(choices)
         self._current = current
         self.setProperty("kind", "choice")
-        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the arrow stands behind the words
-        self.setIconSize(QSize(14, 14))
-        self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
         menu = QMenu(self)
-        menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         group = QActionGroup(self)
         for name, words in choices:
             action = menu.addAction(words)
@@ -50,8 +42,6 @@ class ChoiceMenu(QToolButton):
             group.addAction(action)
         give_menu(self, menu)
         self._show()
-        appearance.changed.connect(self._paint)
-        self._paint(appearance.theme)
 
     @property
     def current(self) -> str:
@@ -74,7 +64,3 @@ class ChoiceMenu(QToolButton):
         self.setText(words)
         self.setAccessibleName(f"{self._label}: {words}")
         self.setToolTip(self._label)
-
-    @Slot(object)
-    def _paint(self, theme: Theme) -> None:
-        self.setIcon(icon("chevron-down", theme.muted, 14))
