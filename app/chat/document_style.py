@@ -27,6 +27,7 @@ from app.theme import Theme
 
 LINE_HEIGHT = 145.0  # per cent
 TIGHT = 115.0
+CODE_LINE = 100.0  # the ground of one line reaches to that of the next
 BODY_PX = 14
 CODE_PX = 13
 HEADING_PX = {1: 21, 2: 18, 3: 16}
@@ -129,7 +130,8 @@ def _space(cursor: QTextCursor, block: QTextBlock, first: bool, theme: Theme) ->
     spacing = QTextBlockFormat()
     cursor.setPosition(block.position())
     in_table = bool(cursor.currentTable())
-    spacing.setLineHeight(TIGHT if level or in_table or _is_code(block) else LINE_HEIGHT, PROPORTIONAL)
+    height = CODE_LINE if _is_code(block) else TIGHT if level or in_table else LINE_HEIGHT
+    spacing.setLineHeight(height, PROPORTIONAL)
     if in_table:
         top, bottom = 0, 0
     elif level:
@@ -137,7 +139,7 @@ def _space(cursor: QTextCursor, block: QTextBlock, first: bool, theme: Theme) ->
     elif _is_code(block) and _is_code(block.next()):
         top, bottom = 0, 0
     elif block.textList():
-        top, bottom = 0, LIST_GAP
+        top, bottom = 0, LIST_GAP if block.next().textList() else PARAGRAPH_GAP
     else:
         top, bottom = 0, PARAGRAPH_GAP
     if not block.next().isValid():

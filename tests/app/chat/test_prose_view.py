@@ -197,6 +197,19 @@ def test_numbers_of_a_list_are_not_cut_off(prose: ProseView, first: int) -> None
     assert at_the_edge == {image.pixelColor(image.width() - 1, 0).name()}
 
 
+def test_the_ground_of_code_has_no_gaps(prose: ProseView) -> None:
+    prose.show_markdown("    one\n    two\n\n    three", LIGHT)
+    prose.setFixedSize(300, prose.height_for(300))
+    image = prose.grab().toImage()
+    assert {image.pixelColor(250, y).name() for y in range(image.height() - 1)} == {LIGHT.hover}
+
+
+def test_what_follows_a_list_is_as_far_from_it_as_from_a_paragraph(prose: ProseView) -> None:
+    prose.show_markdown("- one\n- two\n\nAfter.\n\nMore.", LIGHT)
+    shown = formats(prose)
+    assert shown["one"].bottomMargin() < shown["two"].bottomMargin() == shown["After."].bottomMargin()
+
+
 def test_the_head_of_a_table_is_aligned_as_its_rows(prose: ProseView) -> None:
     prose.show_markdown("| a | b | c |\n|---|---:|:-:|\n| 1 | 2 | 3 |", LIGHT)
     shown = formats(prose)
