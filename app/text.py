@@ -168,7 +168,8 @@ FORGOTTEN = "{name} is no longer listed; its files stay"
 def sentence(line: str) -> str:
     """An error's line as a sentence: a capital first, unless it begins with a name such as config.json."""
     first = line.split(" ", 1)[0]
-    return line[:1].upper() + line[1:] if first.isalpha() and first.islower() else line
+    is_word = first.rstrip(":,;").isalpha() and first.islower()
+    return line[:1].upper() + line[1:] if is_word else line
 
 
 def unmarked(line: str) -> str:

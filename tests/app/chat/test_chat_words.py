@@ -85,7 +85,9 @@ def test_what_waits_for_another_answer_says_how_far_that_is() -> None:
     ("line", "sentence"),
     [
         ("the prompt is too long", "The prompt is too long"),
+        ("offline: the Hub cannot be found", "Offline: the Hub cannot be found"),
         ("config.json is missing", "config.json is missing"),
+        ("config.json: no such file", "config.json: no such file"),
         ("MLX failed", "MLX failed"),
         ("", ""),
     ],
