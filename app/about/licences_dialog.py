@@ -75,6 +75,7 @@ class LicencesDialog(QDialog):
         both.addLayout(left)
         both.addLayout(right, 1)
         done = QPushButton(DONE)
+        done.setProperty("kind", "primary")  # as other dialogs have it, though Return is for the search
         done.setAutoDefault(False)
         done.clicked.connect(self.accept)
         bottom = QHBoxLayout()
