@@ -38,7 +38,7 @@ class BlockColumn(QWidget):
         self._shown: list[Block] = []  # what _views show; shorter than _wanted while there is work left
         self._views: list[ProseView | CodeView] = []
         self._heights: list[int] = []  # of the first views
-        self._right = 0  # of them for _width; the others are for another one
+        self._right = 0  # of them are right; the others are for another width, or for other words
         self._width = 0
         self._growing = False
         self._former: list[QWidget] = []  # hidden, and to be deleted a few at a time
@@ -59,7 +59,8 @@ class BlockColumn(QWidget):
         while same < min(len(self._shown), len(blocks)) and self._shown[same] == blocks[same]:
             same += 1
         del self._shown[same:]
-        self._forget_heights(same)
+        self._doubt_heights(same)
+        del self._heights[len(blocks) :]
         for view in self._views[len(blocks) :]:
             self._drop(view)
         del self._views[len(blocks) :]
@@ -69,7 +70,7 @@ class BlockColumn(QWidget):
     def restyle(self) -> None:
         """Show everything anew, in the theme that is in force now."""
         self._shown.clear()
-        self._right = 0  # the others stay until all is shown anew
+        self._doubt_heights(0)
         self._growing = False  # until the next words come
         self._build()
 
@@ -78,7 +79,8 @@ class BlockColumn(QWidget):
         views = [*self._views, *self._former]
         self._wanted, self._views, self._former = (), [], []
         self._shown.clear()
-        self._forget_heights(0)
+        self._heights.clear()
+        self._right = 0
         self._work.stop()
         return views
 
@@ -89,7 +91,8 @@ class BlockColumn(QWidget):
         """
         until = time.monotonic() + (SLICE_SECONDS if width == self._width else FIT_SECONDS)
         if width != self._width:
-            self._width, self._right = width, 0
+            self._width = width
+            self._doubt_heights(0)
         self._measure(until)
         top = 0
         for place, view in enumerate(self._views):
@@ -99,7 +102,7 @@ class BlockColumn(QWidget):
         return top
 
     def _measure(self, until: float) -> None:
-        """Have a height of every view, and till then of as many as possible for the width in force."""
+        """Have a height of every view, and till then the right one of as many as possible."""
         while self._right < len(self._heights) and time.monotonic() < until:
             self._heights[self._right] = self._views[self._right].height_for(self._width)
             self._right += 1
@@ -111,16 +114,15 @@ class BlockColumn(QWidget):
         else:
             self._work.start()
 
-    def _forget_heights(self, place: int) -> None:
-        """Of the views from `place` on."""
-        del self._heights[place:]
+    def _doubt_heights(self, place: int) -> None:
+        """Those of the views from `place` on hold until they are measured again."""
         self._right = min(self._right, place)
 
     def _settle(self, count: int) -> None:
         """Bring the first `count` blocks, but for one that grows, into their final form."""
         for place, view in enumerate(self._views[:count]):
             if isinstance(view, ProseView) and not self._grows(place) and view.settle(self._appearance.theme):
-                self._forget_heights(place)
+                self._doubt_heights(place)
 
     def _grows(self, place: int) -> bool:
         return self._growing and place == len(self._wanted) - 1
@@ -155,6 +157,7 @@ class BlockColumn(QWidget):
                 self._prose_at(place).grow_markdown(block.text, theme, block.number)
             case Prose():
                 self._prose_at(place).show_markdown(block.text, theme, block.number)
+        self._doubt_heights(place)
         self._shown.append(block)
 
     def _prose_at(self, place: int) -> ProseView:

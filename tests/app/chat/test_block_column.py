@@ -107,12 +107,31 @@ def test_very_many_blocks_are_laid_out_for_a_new_width_in_slices(
     assert heights[-1] == sum(view.height_for(300) for view in column._views) + GAP * (len(BLOCKS) - 1)
 
 
-@pytest.mark.usefixtures("at_once")
-def test_an_answer_of_a_usual_length_is_laid_out_for_a_new_width_at_once(column: BlockColumn) -> None:
-    column.show_blocks(BLOCKS[:10])
+def test_blocks_that_become_others_in_later_slices_have_their_own_height(
+    qtbot: QtBot, column: BlockColumn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_column, "SLICE_SECONDS", 10)
+    column.show_blocks(BLOCKS)
+    column.fit(600)
+    monkeypatch.setattr(block_column, "SLICE_SECONDS", 1e-9)
+    column.show_blocks([Prose(block.text + " and more" * 50) for block in BLOCKS])
+    heights = [column.fit(600)]
+    column.height_changed.connect(lambda: heights.append(column.fit(600)))
+    monkeypatch.setattr(block_column, "SLICE_SECONDS", 0.002)
+    qtbot.waitUntil(lambda: not column._work.isActive())
+    assert heights[-1] == sum(view.height_for(600) for view in column._views) + GAP * (len(BLOCKS) - 1)
+
+
+def test_the_first_slice_for_a_new_width_is_a_longer_one(
+    column: BlockColumn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_column, "SLICE_SECONDS", 10)
+    column.show_blocks(BLOCKS)
     column.fit(COLUMN_WIDTH)
+    monkeypatch.setattr(block_column, "SLICE_SECONDS", 1e-9)
+    monkeypatch.setattr(block_column, "FIT_SECONDS", 10)
     height = column.fit(300)
-    assert height == sum(view.height_for(300) for view in column._views) + GAP * 9
+    assert height == sum(view.height_for(300) for view in column._views) + GAP * (len(BLOCKS) - 1)
 
 
 def test_what_is_let_go_of_builds_no_more(column: BlockColumn, monkeypatch: pytest.MonkeyPatch) -> None:
