@@ -87,12 +87,13 @@ class BlockColumn(QWidget):
     def fit(self, width: int) -> int:
         """Stack the blocks and return their height; heights known for this width are used again.
 
-        Of very many blocks some keep their height for another width until the next slices.
+        Of very many blocks some that are not seen keep their height for another width until the next slices.
         """
         until = time.monotonic() + (SLICE_SECONDS if width == self._width else FIT_SECONDS)
         if width != self._width:
             self._width = width
             self._doubt_heights(0)
+            self._measure_what_is_seen()
         self._measure(until)
         top = 0
         for place, view in enumerate(self._views):
@@ -113,6 +114,11 @@ class BlockColumn(QWidget):
             self._right = len(self._heights)
         else:
             self._work.start()
+
+    def _measure_what_is_seen(self) -> None:
+        for place, view in enumerate(self._views[: len(self._heights)]):
+            if not view.visibleRegion().isEmpty():
+                self._heights[place] = view.height_for(self._width)
 
     def _doubt_heights(self, place: int) -> None:
         """Those of the views from `place` on hold until they are measured again."""

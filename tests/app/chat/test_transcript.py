@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from app.appearance import Appearance
-from app.chat import message_stack
+from app.chat import block_column, message_stack
 from app.chat.block_column import BlockColumn
 from app.chat.message_stack import MOST_DELETED
 from app.chat.message_view import MessageView
@@ -240,6 +240,22 @@ def test_an_endless_list_or_table_does_not_hold_the_window(
     qtbot.waitUntil(lambda: not transcript._stack._ending.isActive())
     heart.stop()
     assert max(after - before for before, after in pairwise(beats)) < 0.1
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
+def test_what_is_seen_of_an_endless_answer_is_laid_out_at_once(
+    qtbot: QtBot, transcript: Transcript, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(block_column, "FIT_SECONDS", 1e-9)
+    transcript.show_messages([ChatMessage("c", "assistant", text)])
+    qtbot.waitUntil(lambda: bool(transcript.findChildren(BlockColumn)))
+    column = transcript.findChildren(BlockColumn)[0]
+    qtbot.waitUntil(lambda: not (column._work.isActive() or transcript._work.isActive()))
+    seen = [view for view in transcript.findChildren(ProseView) if not view.visibleRegion().isEmpty()]
+    transcript.resize(500, 600)
+    assert seen
+    assert {view.lineWrapColumnOrWidth() for view in seen} == {column.width()}
+    assert column._work.isActive()  # and is not done with the others
 
 
 def test_of_an_endless_answer_that_is_left_a_few_blocks_end_at_a_time(
