@@ -10,7 +10,7 @@ from app.chat.blocks import Prose, Rows
 MOST_CELLS = 120
 """A table with more is cut: Qt lays a table out as a whole, and needs 0.04 to 0.1 ms for each cell."""
 
-_RULE = re.compile(r"\s*\|?(\s*:?-+:?\s*\|)+(\s*:?-+:?\s*)?\|?\s*")
+_RULE = re.compile(r"\|?(\s*:?-+:?\s*\|)+(\s*:?-+:?)?")
 _CELL_END = re.compile(r"(?<!\\)\|")
 _LINK = re.compile(r"\[([^\[\]]*)\]\([^()]*\)")
 _MARKS = re.compile(r"\*\*|__|`|\\(?=\|)")
@@ -21,7 +21,7 @@ _WIDEST = 96
 
 def begins_table(lines: Sequence[str], at: int) -> bool:
     """Whether the line there is the head of a table."""
-    if "|" not in lines[at] or at + 1 == len(lines) or not _RULE.fullmatch(lines[at + 1]):
+    if "|" not in lines[at] or at + 1 == len(lines) or not _RULE.fullmatch(lines[at + 1].strip()):
         return False
     return len(_cells(lines[at])) == len(_cells(lines[at + 1]))
 
