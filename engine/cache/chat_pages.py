@@ -57,8 +57,11 @@ class ChatPages:
 
     def keep(self, command: Keep) -> None:
         """Free what only the answers hold that were not kept."""
-        pages = self._memory.let_go(command.chat, command.others, command.kept)
-        self._emit(Freed(command.chat, pages, pages * self._model.arena.page_bytes))
+        pages = size = 0
+        for each in (self._model,) if self._draft is None else (self._model, self._draft):
+            freed = each.memory.let_go(command.chat, command.others, command.kept)
+            pages, size = pages + freed, size + freed * each.arena.page_bytes
+        self._emit(Freed(command.chat, pages, size))
         self._tell.stats()
 
     def share(self, chat: str, tokens: tuple[int, ...]) -> None:

@@ -68,7 +68,7 @@ class ChatsCached:
 
 @dataclass(frozen=True, slots=True)
 class Freed:
-    """The answer to Keep: `pages` of `chat`, and their `bytes`, are free now."""
+    """The answer to Keep: `pages` of `chat`, a draft model's among them, and their `bytes`, are free now."""
 
     chat: str
     pages: int

@@ -53,16 +53,17 @@ def let_go(
 
 
 def _paths(tree: PrefixTree, page_size: int, tokens: Sequence[int]) -> list[list[Node]]:
-    """The nodes of `tokens`, from the root down: with its last token, and without, as it may be in none."""
+    """The nodes of `tokens`, from the root down to each last page that there is of them.
+
+    Not all of them may have been computed: the last token is not, and a draft model reads behind the answer.
+    """
     nodes, node = list[Node](), tree.root
     for begin in range(0, len(tokens), page_size):
         rest = tuple(tokens[begin : begin + page_size])
         child = node.children.get(rest)
-        if begin + page_size >= len(tokens):
-            ends = (child, node.children.get(rest[:-1]))
-            return [[*nodes, end] for end in ends if end is not None] or [nodes]
-        if child is None:
-            break
+        if child is None or begin + page_size >= len(tokens):
+            ends = [end for end in node.children.values() if end.tokens == rest[: len(end.tokens)]]
+            return [[*nodes, end] for end in ends] or [nodes]
         nodes.append(child)
         node = child
     return [nodes]

@@ -123,9 +123,12 @@ class ModelDrafter:
         self._guessed = tuple(cast("int", token.item()) for token in chosen)
         return Draft(self._guessed, 0)
 
-    def close(self, chat: str | None) -> None:
-        """Give its pages back; what is known to be text stays cached for `chat`, unless that is None."""
-        self._table.length = min(self._table.length, len(self._tokens))
+    def close(self, chat: str | None, most: int) -> None:
+        """Give its pages back; of what is known to be text `most` tokens stay cached for `chat`.
+
+        Nothing does where that is None.
+        """
+        self._table.length = min(self._table.length, len(self._tokens), most)
         if chat is not None:
             self._model.memory.keep(self._table, self._tokens, chat, whole=True)
         self._model.memory.free(self._table)

@@ -99,8 +99,13 @@ class ModelGuesses:
             return None
 
     def close(self, chat: str | None) -> None:
-        """The answer has ended; what was read is kept for `chat`, unless that is None."""
-        self._drafter.close(chat)
+        """The answer has ended; what was read is kept for `chat`, unless that is None.
+
+        Only its prompt, where nobody wants the answer.
+        """
+        sequence = self._sequence
+        wanted = len(sequence.request.prompt) if sequence.is_discarded else sequence.length
+        self._drafter.close(chat, wanted)
 
     def _tell(self) -> None:
         sequence = self._sequence

@@ -8,7 +8,7 @@ import pytest
 
 from engine.commands import Keep
 from engine.events.cache import ChatsCached, Freed
-from engine.events.events import Stats
+from engine.events.events import Finished, Stats
 from engine.events.pages import PINNED, PageMap
 from tests.engine.served_model import PROMPT, Model, long_prompt
 from tests.engine.watched import guess_always
@@ -119,4 +119,46 @@ def test_a_branch_keeps_what_the_model_that_guesses_has_read_of_it(
     assert memory.lookup([*said, 0]).cached_tokens == whole
     model.serving.forget("branch")
     assert memory.cached_pages == 0
+    memory.check([])
+
+
+def test_what_the_model_that_guesses_has_read_of_answers_that_were_not_kept_is_freed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guess_always(monkeypatch)
+    model = Model(tmp_path, None, has_draft=True)
+    assert model.draft is not None
+    both, chats, answers = (model.model, model.draft), model.serving.chats, list[tuple[int, ...]]()
+    for first in (50, 150):
+        prompt = (*long_prompt(0, 4), *range(first, first + 40))
+        answers.append((*prompt, *model.ask(str(first), prompt, 40, "a")[0].tokens))
+    before = [each.memory.cached_pages for each in both]
+    chats.keep(Keep("a", answers[0], (answers[1],)))
+    freed = [pages - each.memory.cached_pages for pages, each in zip(before, both, strict=True)]
+    assert min(freed) > 2
+    (told,) = (event for event in model.events if isinstance(event, Freed))
+    sizes = [each.arena.page_bytes * pages for each, pages in zip(both, freed, strict=True)]
+    assert told == Freed("a", sum(freed), sum(sizes))
+    common = len(long_prompt(0, 4))
+    for each in both:
+        assert each.memory.lookup((*answers[1], 0)).cached_tokens == common
+        assert each.memory.lookup((*answers[0], 0)).cached_tokens > common + 40
+        each.memory.check([])
+
+
+def test_of_an_answer_that_nobody_wants_the_model_that_guesses_keeps_the_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guess_always(monkeypatch)
+    model, prompt = Model(tmp_path, None, has_draft=True), long_prompt(0, 4)
+    assert model.draft is not None
+    memory, serving = model.draft.memory, model.serving
+    serving.add(model.request("first", prompt, 60, "a"))
+    while model.draft.pager.pages_used < 6:
+        serving.work()
+    serving.cancel("first", 0)
+    (end,) = (event for event in model.events if isinstance(event, Finished))
+    assert len(end.tokens) > 16
+    assert memory.lookup((*prompt, *end.tokens)).cached_tokens == len(prompt)
+    assert memory.cached_pages == 4
     memory.check([])

@@ -75,6 +75,19 @@ def test_a_branch_of_any_length_goes_with_the_page_that_its_last_token_is_not_in
     world.check()
 
 
+@pytest.mark.parametrize("length", range(len(PROMPT) + 1, len(ANSWERS[1]) - 1))
+def test_a_branch_goes_as_far_as_it_was_computed(length: int) -> None:
+    """As by a draft model, which reads behind the answer."""
+    world = world_of()
+    for tokens in (ANSWERS[0][:-1], ANSWERS[1][:length]):
+        world.run(tokens, "chat")
+    own = -(-length // SIZE) - len(PROMPT) // SIZE
+    assert world.let_go("chat", [ANSWERS[1]], ANSWERS[0]) == own
+    assert world.memory.lookup((*ANSWERS[0], 1)).cached_tokens == len(ANSWERS[0]) - 1
+    assert world.memory.lookup((*ANSWERS[1], 1)).cached_tokens == len(PROMPT)
+    world.check()
+
+
 def test_pages_that_run_are_free_when_they_end() -> None:
     world = answered(world_of())
     running = world.begin((*ANSWERS[1], 7), "chat")

@@ -28,7 +28,7 @@ from tests.metal.conftest import BUILD
 def test_a_draft_model_says_the_same_again_where_nothing_came_behind() -> None:
     model = load_model(GUIDE, EngineSettings(), lambda done, total: None)
     drafter = ModelDrafter(DraftModel(model, model))
-    drafter.add(model.tokenizer.encode(TEXT), "c")
+    drafter.add(text := model.tokenizer.encode(TEXT), "c")
     while drafter.is_behind:
         drafter.read(1.0)
     first = drafter.draft(3)
@@ -38,7 +38,7 @@ def test_a_draft_model_says_the_same_again_where_nothing_came_behind() -> None:
     drafter.add(first.tokens, "c")
     drafter.add((), "c")
     assert drafter.draft(1).tokens
-    drafter.close("c")
+    drafter.close("c", len(text))
     model.memory.check([])
 
 
@@ -54,7 +54,7 @@ def test_on_a_device_a_draft_is_what_the_model_says_token_by_token(
     while drafter.is_behind:
         drafter.read(1.0)
     draft = drafter.draft(count)
-    drafter.close(None)
+    drafter.close(None, 0)
 
     runner, table, said = Runner(model), PageTable(), list[int]()
     assert runner.looks_ahead
