@@ -99,6 +99,7 @@ class Engine:
             settled=lambda: self._commands.put((_Settled(), 0)),
             hear=lambda: self._hearing.hear(),
             is_unneeded=lambda: self._hearing.is_unneeded,
+            waiting=lambda: self._asking.waiting,
         )
         self._hearing = Hearing[_Notice](
             self._commands, self._models.find, self._do, self._emit, self._waits_for
@@ -179,7 +180,7 @@ class Engine:
 
     def _drain(self) -> bool:
         """Handle what is queued, waiting while there is nothing else to do. False after Shutdown."""
-        wait = not (self._models.busy or self._asking.any_waits or self._profiling.is_running)
+        wait = not (self._models.busy or self._asking.waiting or self._profiling.is_running)
         if wait:
             self._rest()
         while True:

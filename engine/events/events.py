@@ -185,7 +185,7 @@ class Stats:
     Attributes:
         model: its path, as in ModelInfo.
         active_id: the request being served, or "".
-        queued: requests waiting behind it.
+        queued: requests waiting behind it, also those of other models that have no room beside it.
         context_tokens: tokens that running answers have in pages, each with its prompt.
         decode_tps: tokens per second over the last second; 0 when not decoding.
         prefill_tps: prompt tokens per second of the running or last prefill.

@@ -64,9 +64,9 @@ class Asking:
         self._tried: object = None  # where the models stood when the first had no room
 
     @property
-    def any_waits(self) -> bool:
-        """Whether a request waits for others' answers."""
-        return bool(self._waiting)
+    def waiting(self) -> int:
+        """How many requests wait for others' answers."""
+        return len(self._waiting)
 
     def waits_for(self, path: str) -> bool:
         """Whether one does, and goes on doing so, whose model this is."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from engine.commands import LoadModel
 from engine.errors import EngineClosed, EngineError, NoModel, NotAwaited
 from engine.events.cache import ChatsCached
-from engine.events.events import Event
+from engine.events.events import Event, Stats
 from engine.events.models import ModelReady, ModelUnloaded
 from engine.requests.failure import failure
 from engine.residents.at_rest import WRITTEN_WITHIN, AtRest
@@ -46,6 +47,7 @@ class Residents:
         settled: Callable[[], None],
         hear: Callable[[], None] = lambda: None,
         is_unneeded: Callable[[], bool] = lambda: False,
+        waiting: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """
@@ -53,10 +55,11 @@ class Residents:
             settled: called on another thread when `tell_settled` is due.
             hear: called while a model is loaded.
             is_unneeded: whether nobody waits any more for the model that is woken; called on any thread.
+            waiting: how many requests wait, before they begin, until models have answered.
         """
         self._settings, self._emit, self._is_closing, self._clock = settings, emit, is_closing, clock
         self._all: dict[str, Resident] = {}  # by path, in the order in which they were asked for
-        self._is_unneeded = is_unneeded
+        self._is_unneeded, self._waiting = is_unneeded, waiting
         self._chats = ChatsOfAll(emit)
         self._forgetting = Forgetting(settings.ssd, settled, clock)
         self._turns, self._are_pages_watched = Turns(clock), False
@@ -255,8 +258,10 @@ class Residents:
             serving.watch_pages(True)
 
     def _tell(self, path: str, event: Event) -> None:
-        """What a model tells goes on, chats with what other models have of them."""
+        """What a model tells goes on: chats with what others have, its queue with who waits for it."""
         if isinstance(event, ChatsCached):
             self._chats.told(path, event.chats)
+        elif isinstance(event, Stats) and (event.running or event.queued):
+            self._emit(replace(event, queued=event.queued + self._waiting()))
         else:
             self._emit(event)

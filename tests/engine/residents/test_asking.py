@@ -21,6 +21,7 @@ from engine import (
     Predict,
     Predicted,
     SampleEnded,
+    Stats,
     UnloadModel,
     Waiting,
 )
@@ -62,6 +63,34 @@ def test_it_says_so_and_both_are_answered(works: Listener, models: tuple[Path, .
     assert unloaded(works.events)[1:] == [ModelUnloaded(str(second), "idle")]
     works.submit(ask("again", second, chat="s"))  # it rests, and comes back
     assert works.finished("again").tokens == before.tokens[:8]
+
+
+def test_all_that_wait_are_counted_behind_the_answer_that_they_wait_for(
+    works: Listener, models: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.stats.INTERVAL", 0.0)  # each step is told
+    first, second, _ = models
+
+    def told() -> tuple[str, int, int]:
+        stats = works.wait(lambda event: isinstance(event, Stats))
+        assert isinstance(stats, Stats)
+        return stats.model, stats.running, stats.queued
+
+    works.submit(ask("woke it", first))
+    works.submit(ask("later", second))
+    waits(works, "later")
+    assert told() == (str(second), 1, 2)
+    for name, left in (("later", 1), ("woke it", 0)):
+        works.submit(Cancel(name))
+        works.finished(name)
+        assert told() == (str(second), 1, left)
+    works.submit(ask("last", first))
+    waits(works, "last")
+    works.finished("goes on")
+    works.finished("last")
+    assert told() == (str(first), 0, 0)
+    at_rest = [event.queued for event in works.events if isinstance(event, Stats) and not event.running]
+    assert not any(at_rest)
 
 
 def test_who_comes_later_does_not_keep_it_waiting(works: Listener, models: tuple[Path, ...]) -> None:
