@@ -288,9 +288,9 @@ class KVMemory:
 
     def _not_kept(self, running: Iterable[tuple[PageTable, str]]) -> Mapping[str, Set[int]]:
         """Of each chat the pages of its tables that the prefix tree has not got, or not yet."""
-        pages, is_cached = defaultdict[str, set[int]](set), self._pager.is_cached
+        pages = defaultdict[str, set[int]](set)
         for table, chat in running:
-            pages[chat].update(page for page in table.pages if page != NO_PAGE and not is_cached(page))
+            pages[chat] |= self._pager.uncached(table)
         return pages
 
     def _claimed(self, new: Sequence[Node], chat: str) -> None:

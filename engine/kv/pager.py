@@ -7,6 +7,7 @@ another holder.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import filterfalse
 
 from engine.errors import EngineError
 from engine.kv.page_table import NO_PAGE, PageCopy, PageTable, Span
@@ -93,6 +94,10 @@ class Pager:
     def is_cached(self, page: int) -> bool:
         """Whether the prefix tree is among the holders of `page`."""
         return bool(self._is_cached[page])
+
+    def uncached(self, table: PageTable) -> set[int]:
+        """The pages of `table` that the prefix tree does not hold."""
+        return set(filterfalse(self._is_cached.__getitem__, table.pages)) - {NO_PAGE}
 
     def missing(self, table: PageTable, tokens: int) -> int:
         """Free pages that `grow` would take."""

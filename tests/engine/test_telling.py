@@ -87,6 +87,18 @@ def test_the_first_tokens_of_several_answers_have_no_rate(model: Model) -> None:
     assert any(stats.decode_tps > 0 for stats in told)
 
 
+def test_pages_that_several_answers_hold_are_counted_once(model: Model) -> None:
+    command = Generate("four", tokens=PROMPTS["a"], n=4, max_tokens=8, ignore_eos=True)
+    told = [
+        stats for stats in model.run(command) if stats.requests and stats.requests[0].generated_tokens > 4
+    ]
+    assert {(stats.running, stats.shared_pages) for stats in told} == {(4, len(PROMPTS["a"]) // 16)}
+    model.events.clear()
+    assert {stats.shared_pages for stats in model.run()} == {
+        0
+    }  # "a" finds its pages, and "b" has none of them
+
+
 def test_at_rest_nothing_runs_and_what_was_measured_stays(model: Model) -> None:
     stats = model.run()
     assert stats[-1].requests == ()

@@ -396,6 +396,8 @@ class PagerMachine(RuleBasedStateMachine):
         assert not any(held[self.total :])
         assert self.pager.free_pages == held[: self.total].count(0)
         assert set(self.pager.idle_pages) == {page for page in self.cached if held[page] == 1}
+        for table in self.tables:
+            assert self.pager.uncached(table) == {*table.pages} - self.cached - {NO_PAGE}
         assert self.pager.pages_used == PAGES - held.count(0) - len(self.pager.idle_pages)
         highest = max((page for page in range(PAGES) if held[page]), default=-1)
         assert highest < self.pager.high_water <= self.total
