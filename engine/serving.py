@@ -292,9 +292,8 @@ class Serving:
     def _broke(self, error: Exception, flying: Sent | None) -> None:
         """A step broke, behind the one that was `flying`: its culprit fails, where that is known."""
         self._sent = None
-        if not isinstance(error, EngineError):
-            self._speculations.distrust()
-        if culprit := self._broken.blame(error, flying):
+        is_of_guess = not isinstance(error, EngineError) and self._speculations.distrust()
+        if culprit := self._broken.blame(error, flying, is_of_guess=is_of_guess):
             if not isinstance(error, OutOfPages):
                 self._endings.fail(culprit, error)
             elif not self._endings.run_out(culprit):

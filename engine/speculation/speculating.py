@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from collections.abc import Sequence as Many
@@ -15,6 +16,8 @@ from engine.speculation.lookup import PromptLookup
 from engine.speculation.model_drafter import DraftModel
 from engine.speculation.model_guesses import Costs, ModelGuesses
 from engine.speculation.verify import Verdict
+
+log = logging.getLogger(__name__)
 
 _CATCH_UP = 64
 """Tokens of a long prompt that are looked through with each token of the answer, so that none waits."""
@@ -54,6 +57,7 @@ class Speculations:
         self._alone: Speculation | None = None  # the one that guessed last, while nobody joins it
         self._resting: Sequence | None = None  # whose steps need no look at once
         self._rests = 0  # steps since the last look
+        self._is_guessing = False
 
     def guess(self, running: Many[Sequence]) -> None:
         """Set what the only running answer is to check in its next step, if anything.
@@ -79,7 +83,9 @@ class Speculations:
             model = ModelGuesses(sequence, self._model, self._costs) if self._model else None
             speculation = self._of[sequence] = Speculation(sequence, self._costs, model, self._is_warm)
         last, self._guessed_at = self._guessed_at, self._clock()
+        self._is_guessing = True
         speculation.guess(self._guessed_at - last if speculation is alone else None, steps)
+        self._is_guessing = False
         self._alone = speculation
         self._resting = sequence if speculation.may_rest else None
 
@@ -105,14 +111,22 @@ class Speculations:
         if self._model is not None:
             self._model.model.memory.put_away(chat, 0.0)
 
-    def distrust(self) -> None:
-        """After a device error no page holds what it should, of the draft model's neither."""
+    def distrust(self) -> bool:
+        """After a device error no page holds what it should, of the draft model's neither.
+
+        Returns whether it was the draft model that broke: nothing is asked of it until it is loaded again.
+        """
         for speculation in self._of.values():
             speculation.close(None)
         self._of.clear()
         self._alone = self._resting = None
         if self._model is not None:
             self._model.live.drop_pages()
+        has_broken, self._is_guessing = self._is_guessing and self._model is not None, False
+        if has_broken:
+            log.exception("a draft model broke: nothing is asked of it until it is loaded again")
+            self._model = None
+        return has_broken
 
 
 class _Step(Enum):

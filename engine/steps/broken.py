@@ -39,7 +39,7 @@ class BrokenSteps:
             self._live.drop_pages()
             self._live.doubt(error)
 
-    def blame(self, error: Exception, flying: Sent | None) -> Request | None:
+    def blame(self, error: Exception, flying: Sent | None, *, is_of_guess: bool = False) -> Request | None:
         """Who has to fail for `error`; all others that have lost something start again.
 
         None where several were in it, of whom some may have ended: then each is tried alone. Who only waits
@@ -47,6 +47,7 @@ class BrokenSteps:
 
         Args:
             flying: the step that was in flight before the one that was to be sent.
+            is_of_guess: whether a draft model broke, which is asked no more: that is nobody's fault.
         """
         running = self._batcher.running
         hit = [s for s in running if s in self._batcher.stepping or (flying and s in flying.everybody)]
@@ -55,9 +56,10 @@ class BrokenSteps:
         is_lost = not isinstance(error, EngineError)
         if is_lost:
             self._live.drop_pages(sequence.table for sequence in running)
-            self._live.doubt(error)
+            if not is_of_guess:
+                self._live.doubt(error)
         has_ended = flying is not None and any(s.request not in requests for s in flying.everybody)
-        culprit = requests[0] if len(requests) == 1 and not has_ended else None
+        culprit = requests[0] if len(requests) == 1 and not (has_ended or is_of_guess) else None
         if culprit is None:
             log.warning("a step of %d requests broke (%s); each is tried alone", len(requests), error)
             for request in requests:

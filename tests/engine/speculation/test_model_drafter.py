@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence as Many
 from math import inf
 from pathlib import Path
 
@@ -13,11 +12,13 @@ import pytest
 from engine import EngineSettings, Finished, Forget, Generate, SamplingParams
 from engine.kv.page_table import PageTable
 from engine.loading.model import load_model
+from engine.requests.request import Sequence
 from engine.runner import Runner
+from engine.speculation.draft import Draft
 from engine.speculation.model_drafter import DraftModel, ModelDrafter
 from engine.speculation.model_guesses import Lengths, ModelGuesses
 from engine.speculation.speculating import Speculation
-from engine.steps.parts import Part
+from engine.steps.batch import Sent
 from tests.engine.speculation.guide import GUIDE, SAMPLINGS, TEXT, wrong_draft
 from tests.engine.watched import guess_always, warm_always
 from tests.fakes.listener import Listener, running_engine
@@ -183,23 +184,46 @@ def test_a_draft_model_gives_back_pages_that_its_window_has_left(
 
 
 def test_behind_a_step_that_broke_a_draft_model_reads_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    reading, broken = Reading(monkeypatch), list[int]()
-    text, step = tuple(300 + 7 * place % 2700 for place in range(700)), Runner.step
+    reading, text = Reading(monkeypatch), tuple(300 + 7 * place % 2700 for place in range(700))
 
-    def breaks_once(runner: Runner, parts: Many[Part], tokens: mx.array) -> mx.array:
-        if not broken and parts[0].table.length > 710:
-            broken.append(1)
-            raise RuntimeError("the device is gone")
-        return step(runner, parts, tokens)
+    def breaks(runner: Runner, sequence: Sequence, draft: Draft) -> Sent:
+        raise RuntimeError("the device is gone")
 
     with running_engine() as listener:
         listener.load(GUIDE, draft=GUIDE)
         plain = turns(listener, text, "plain")
         reading.tokens.clear()
-        monkeypatch.setattr(Runner, "step", breaks_once)
-        listener.submit(Generate("breaks", tokens=text, max_tokens=60, ignore_eos=True, chat="d"))
-        assert "the device is gone" in listener.failed("breaks").error
+        with monkeypatch.context() as patch:
+            patch.setattr("engine.batcher.send_draft", breaks)
+            listener.submit(Generate("breaks", tokens=text, max_tokens=60, ignore_eos=True, chat="d"))
+            assert "the device is gone" in listener.failed("breaks").error
         reading.tokens.clear()
         again = turns(listener, text, "plain")
         assert sum(reading.tokens) > 600
         assert again.tokens == plain.tokens
+
+
+@pytest.mark.parametrize("breaks", ["read", "draft"])
+def test_where_a_draft_model_breaks_the_answer_goes_on_and_it_is_asked_no_more(
+    breaks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Reading(monkeypatch)
+    asked, text = list[int](), tuple(300 + 7 * place % 2700 for place in range(300))
+
+    def broken(drafter: ModelDrafter, most: float) -> Draft:
+        asked.append(drafter._table.length)
+        raise RuntimeError("[malloc] Unable to allocate")
+
+    with running_engine() as listener:
+        listener.load(GUIDE, draft=GUIDE)
+        plain = turns(listener, text, "plain")
+        assert plain.drafted_tokens > 0
+        monkeypatch.setattr(ModelDrafter, breaks, broken)
+        for chat in ("first", "second"):
+            listener.submit(Forget("plain"))
+            ended = turns(listener, (*text[5:], *text[:5]), chat)
+            assert len(ended.tokens) == 60
+            assert len(asked) == 1
+        again = turns(listener, text, "plain")
+        assert again.tokens == plain.tokens
+        assert again.drafted_tokens == 0
