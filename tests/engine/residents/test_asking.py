@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from engine import (
     Cancel,
     EngineSettings,
+    Event,
     Failed,
     Finished,
     Forget,
@@ -71,26 +73,22 @@ def test_all_that_wait_are_counted_behind_the_answer_that_they_wait_for(
     monkeypatch.setattr("engine.stats.INTERVAL", 0.0)  # each step is told
     first, second, _ = models
 
-    def told() -> tuple[str, int, int]:
-        stats = works.wait(lambda event: isinstance(event, Stats))
-        assert isinstance(stats, Stats)
-        return stats.model, stats.running, stats.queued
+    def told(waiting: int) -> Callable[[Event], bool]:
+        return lambda event: isinstance(event, Stats) and event.queued == waiting
 
-    works.submit(ask("woke it", first))
-    works.submit(ask("later", second))
-    waits(works, "later")
-    assert told() == (str(second), 1, 2)
-    for name, left in (("later", 1), ("woke it", 0)):
-        works.submit(Cancel(name))
-        works.finished(name)
-        assert told() == (str(second), 1, left)
-    works.submit(ask("last", first))
-    waits(works, "last")
+    works.submit_at(told(2), Cancel("later"))
+    works.submit_at(told(1), Cancel("woke it"))
+    with works.held():
+        works.submit(ask("woke it", first))
+        works.submit(ask("later", second))
     works.finished("goes on")
+    works.submit(ask("last", first))
     works.finished("last")
-    assert told() == (str(first), 0, 0)
-    at_rest = [event.queued for event in works.events if isinstance(event, Stats) and not event.running]
-    assert not any(at_rest)
+    stats = [event for event in works.drain() if isinstance(event, Stats)]
+    beside = [event.queued for event in stats if event.active_id == "goes on"]
+    assert [waiting for waiting, _ in groupby(beside)] == [0, 2, 1, 0]
+    assert {event.model for event in stats if event.queued} == {str(second)}
+    assert not any(event.queued for event in stats if not event.running)
 
 
 def test_who_comes_later_does_not_keep_it_waiting(works: Listener, models: tuple[Path, ...]) -> None:
