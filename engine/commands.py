@@ -252,8 +252,8 @@ class MeasureBandwidth:
 class ProfileStep:
     """Measure a decode step of a model in memory part by part. Emits StepProfiled or Failed, carrying `id`.
 
-    It takes about a second, or a few steps where these are long, and fails while a request runs. A command
-    that needs the engine (Generate, Predict, LoadModel, UnloadModel) ends it after the round it is in.
+    It takes about a second, or a few steps where these are long, and fails while a request runs, or waits. A
+    command that needs the engine (Generate, Predict, LoadModel, UnloadModel, Share) ends it after its round.
 
     `model`: its path; "" is the one that was loaded last.
     """

@@ -228,7 +228,7 @@ class Engine:
             log.exception("%s could not be done", type(command).__name__)
 
     def _handle(self, command: Command, arrived: float) -> None:
-        if isinstance(command, Generate | Predict | LoadModel | UnloadModel):
+        if isinstance(command, Generate | Predict | LoadModel | UnloadModel | Share):
             self._profiling.stop("the engine was asked for something else")
         match command:
             case LoadModel():
@@ -277,7 +277,7 @@ class Engine:
         serving = self._models.find(command.model)
         if serving is None:
             raise NoModel("the model is not in memory: ask it something, and then for the profile")
-        if self._models.busy:
+        if self._models.busy or self._asking.waiting:
             raise EngineError("a request runs: ask for the profile when it has ended")
         self._profiling.stop("another profile was asked for")  # before this one takes pages, and counts
         self._profiling.begin(command.id, serving.profiler())

@@ -20,6 +20,7 @@ from engine import (
     LoadModel,
     PrefillProgress,
     ProfileStep,
+    Share,
     Stats,
     StepProfile,
     StepProfiled,
@@ -199,9 +200,9 @@ def test_a_request_is_answered_at_once_and_ends_the_profile(
         assert last_stats(listener).pages_used == 0
 
 
-@pytest.mark.parametrize("command", [UnloadModel(), LoadModel("again", "")])
-def test_a_model_that_goes_ends_it_too(
-    command: LoadModel | UnloadModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", [UnloadModel(), LoadModel("again", ""), Share("branch", PROMPT)])
+def test_a_model_that_goes_or_may_come_ends_it_too(
+    command: LoadModel | UnloadModel | Share, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endless(monkeypatch)
     folder = write_random_model(tmp_path / "model")

@@ -22,6 +22,7 @@ from engine import (
     ModelUnloaded,
     Predict,
     Predicted,
+    ProfileStep,
     SampleEnded,
     Stats,
     UnloadModel,
@@ -101,6 +102,17 @@ def test_who_comes_later_does_not_keep_it_waiting(works: Listener, models: tuple
         assert works.finished(name).reason == "length"
     order = [name for name in ends(works) if name != "goes on"]
     assert order == ["a person's", "woke it", "later"]
+
+
+def test_nothing_is_profiled_while_it_waits(works: Listener, models: tuple[Path, ...]) -> None:
+    """Its model is loaded next, and the profile would hold pages of one that has to go."""
+    works.submit(ask("woke it", models[0]))
+    waits(works, "woke it")
+    at_end = ProfileStep("profile", str(models[1]))
+    works.submit_at(lambda event: isinstance(event, Finished) and event.id == "goes on", at_end)
+    assert works.finished("woke it").reason == "length"
+    assert "a request runs" in works.failed("profile").error
+    assert unloaded(works.events)[1:] == [ModelUnloaded(str(models[1]), "idle")]
 
 
 def test_one_that_is_cancelled_ends_at_once_and_wakes_nobody(
