@@ -44,7 +44,8 @@ class Model:
         written = write_random_model(folder / "model", family, **changes)
         self.model = load_model(written, settings, lambda done, total: None)
         self.events: list[Event] = []
-        self.draft = load_model(written, EngineSettings(), lambda done, total: None) if has_draft else None
+        guesses = EngineSettings(kv_pages=pages)
+        self.draft = load_model(written, guesses, lambda done, total: None) if has_draft else None
         draft = DraftModel(self.draft, self.model) if self.draft else None
         self.serving = Serving(self.model, settings, self.events.append, draft)
         self.serving._tidying._is_short = lambda more: False  # whatever else runs on this machine
