@@ -8,6 +8,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Many
 from enum import Enum, auto
 
+from engine.errors import EngineError
 from engine.requests.request import Sequence
 from engine.rest.warm_up import IsWarm
 from engine.speculation.copying import CopyGain
@@ -57,7 +58,7 @@ class Speculations:
         self._alone: Speculation | None = None  # the one that guessed last, while nobody joins it
         self._resting: Sequence | None = None  # whose steps need no look at once
         self._rests = 0  # steps since the last look
-        self._is_guessing = False
+        self._has_broken = False
 
     def guess(self, running: Many[Sequence]) -> None:
         """Set what the only running answer is to check in its next step, if anything.
@@ -83,9 +84,11 @@ class Speculations:
             model = ModelGuesses(sequence, self._model, self._costs) if self._model else None
             speculation = self._of[sequence] = Speculation(sequence, self._costs, model, self._is_warm)
         last, self._guessed_at = self._guessed_at, self._clock()
-        self._is_guessing = True
-        speculation.guess(self._guessed_at - last if speculation is alone else None, steps)
-        self._is_guessing = False
+        try:
+            speculation.guess(self._guessed_at - last if speculation is alone else None, steps)
+        except Exception as error:
+            self._has_broken = self._model is not None and not isinstance(error, EngineError)
+            raise
         self._alone = speculation
         self._resting = sequence if speculation.may_rest else None
 
@@ -122,7 +125,7 @@ class Speculations:
         self._alone = self._resting = None
         if self._model is not None:
             self._model.live.drop_pages()
-        has_broken, self._is_guessing = self._is_guessing and self._model is not None, False
+        has_broken, self._has_broken = self._has_broken, False
         if has_broken:
             log.exception("a draft model broke: nothing is asked of it until it is loaded again")
             self._model = None
