@@ -30,7 +30,7 @@ from engine.kv.window import first_seen
 from engine.layers.decoder import Decoder
 from engine.layers.host_math import Floats
 from engine.loading.thread import nothing_is_read
-from engine.machine.processors import ENGINE_THREAD, halves, keep, usable
+from engine.machine.processors import ENGINE_THREAD, apart, halves, usable
 
 log = logging.getLogger(__name__)
 
@@ -142,11 +142,10 @@ class AsideChunk:
 
     def watch(self) -> None:
         """On a thread, until its process has ended: note what is told of it."""
-        keep(ENGINE_THREAD, self._processors.answers)
-        while told := self._heard():
-            self._told += len(told)
-            self._news.set()
-        keep(ENGINE_THREAD, self._processors.both)
+        with apart(ENGINE_THREAD, self._processors):
+            while told := self._heard():
+                self._told += len(told)
+                self._news.set()
         os.close(self._told_at)
         with self._ending:
             _, status = os.waitpid(self._process, 0)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import get_native_id
+from threading import Lock, get_native_id
 
 ENGINE_THREAD = "mlxr-engine"
 """What the thread that computes answers is called, and MLX's for it."""
@@ -91,6 +92,25 @@ def halves() -> Halves:
     if len(both) != 2:
         return Halves(both, both, both)
     return Halves(frozenset([min(both)]), frozenset([max(both)]), both)
+
+
+_apart, _moving = Counter[str](), Lock()
+"""How many keep threads apart from prompts, by the threads' name; for who counts, and moves them."""
+
+
+@contextmanager
+def apart(name: str, processors: Halves) -> Generator[None]:
+    """Threads of that name run on answers' processors meanwhile, and until nobody wants that any more."""
+    with _moving:
+        _apart[name] += 1
+        keep(name, processors.answers)
+    try:
+        yield
+    finally:
+        with _moving:
+            _apart[name] -= 1
+            if not _apart[name]:
+                keep(name, processors.both)
 
 
 def keep(name: str, processors: Iterable[int]) -> None:

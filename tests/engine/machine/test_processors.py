@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from threading import get_native_id
 
 import pytest
 
-from engine.machine.processors import halves, keep, name_thread
+from engine.machine.processors import Halves, apart, halves, keep, name_thread
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps threads to processors")
 
@@ -48,6 +49,18 @@ def test_one_that_is_started_while_they_are_looked_for_is_kept_too(
         monkeypatch.setattr(os, "sched_setaffinity", starts_another)
         keep("kept-late", {min(two)})
         assert [os.sched_getaffinity(id_) for id_ in ids] == [{min(two)}] * 2
+
+
+def test_they_are_kept_until_nobody_wants_that_any_more(two: set[int]) -> None:
+    """A model's last process may end while another's first computes a prompt."""
+    both = Halves(frozenset([min(two)]), frozenset([max(two)]), frozenset(two))
+    with ThreadPoolExecutor(1) as thread, ExitStack() as others:
+        kept = thread.submit(named, "kept-twice").result()
+        with apart("kept-twice", both):
+            others.enter_context(apart("kept-twice", both))
+        assert os.sched_getaffinity(kept) == {min(two)}
+        others.close()
+        assert os.sched_getaffinity(kept) == two
 
 
 def started(thread: ThreadPoolExecutor) -> int:
