@@ -100,8 +100,12 @@ class LiveRunner:
 
     def tell_notes(self) -> None:
         """What goes more slowly from now on is told of, once."""
+        self.tell(*self.runner.notes)
+
+    def tell(self, *notes: str) -> None:
+        """Lines for ModelInfo.kernel_notes, each told once."""
         info = self._model.info
-        if new := tuple(note for note in self.runner.notes if note not in info.kernel_notes):
+        if new := tuple(note for note in notes if note not in info.kernel_notes):
             self._model.info = replace(info, kernel_notes=(*info.kernel_notes, *new))
             self._emit(KernelsChosen(self._model.info))
 

@@ -292,7 +292,8 @@ class Serving:
     def _broke(self, error: Exception, flying: Sent | None) -> None:
         """A step broke, behind the one that was `flying`: its culprit fails, where that is known."""
         self._sent = None
-        is_of_guess = not isinstance(error, EngineError) and self._speculations.distrust()
+        if is_of_guess := not isinstance(error, EngineError) and self._speculations.distrust():
+            self._live.tell(f"the draft model guesses no more until it is loaded again: it broke ({error})")
         if culprit := self._broken.blame(error, flying, is_of_guess=is_of_guess):
             if not isinstance(error, OutOfPages):
                 self._endings.fail(culprit, error)

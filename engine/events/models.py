@@ -44,7 +44,7 @@ class ModelInfo:
             single rows.
         kernel_notes: what goes more slowly than it could, a line each: parts of the model that no kernel
             takes, or whose kernels failed on this machine, so that MLX's own operations run there; and
-            prompts beside answers, where their processes broke.
+            prompts beside answers, where their processes broke; and a draft model that did.
     """
 
     path: str

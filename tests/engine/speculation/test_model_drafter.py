@@ -9,7 +9,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from engine import EngineSettings, Finished, Forget, Generate, SamplingParams
+from engine import EngineSettings, Finished, Forget, Generate, KernelsChosen, SamplingParams
 from engine.kv.page_table import PageTable
 from engine.loading.model import load_model
 from engine.requests.request import Sequence
@@ -227,3 +227,5 @@ def test_where_a_draft_model_breaks_the_answer_goes_on_and_it_is_asked_no_more(
         again = turns(listener, text, "plain")
         assert again.tokens == plain.tokens
         assert again.drafted_tokens == 0
+        (told,) = (event for event in listener.events if isinstance(event, KernelsChosen))
+        assert "draft model guesses no more" in told.model.kernel_notes[-1]
