@@ -21,7 +21,7 @@ from metal.matmul_pages import MatmulPages, takes_heads
 from metal.matvec import Norm
 from metal.matvec_weight import DenseWeight
 from metal.page_write import PageWrite
-from metal.pools import Pools, no_fence
+from metal.pools import SMALLEST, Pools, no_fence
 from metal.trial_case import TOLERANCE, CaseBuilder, CaseSpec, Contender, Params, against
 
 _EPSILON = 1e-5
@@ -137,6 +137,10 @@ class PageProductCase:
         return mx.array([_FIRST + row if row < _TOKENS else -1 for row in range(_ROWS)], dtype=mx.int32)
 
     @cached_property
+    def _pair(self) -> mx.array:
+        return mx.zeros((SMALLEST,), mx.int32)
+
+    @cached_property
     def _angles(self) -> mx.array:
         half = self._product.head_dim // 2
         turns = mx.arange(_ROWS)[:, None] * mx.power(10000.0, -mx.arange(half) / half)
@@ -209,7 +213,7 @@ class PageProductCase:
                 norm=Norm(layer.norm, _EPSILON),
                 bias=layer.bias,
             )
-            return lambda x, pools: product(x, self._angles, self._slots, pools)
+            return lambda x, pools: product(x, self._angles, self._slots, pools, self._pair)
 
         return make
 

@@ -25,6 +25,8 @@ def takes_heads(shape: AttentionShape) -> bool:
 class MatmulPages:
     """Normalises, projects and rotates rows, and writes their keys and values to pages: see PageWrite.
 
+    Before others may see it, a page that these rows go on with is copied in passing: copy-on-write.
+
     Args:
         executor: what runs the kernel.
         launches: counts launches by kernel name.
@@ -55,7 +57,7 @@ class MatmulPages:
         self._shape, self._rows = shape, FewRows(weight, shape.head_dim, cut, norm, bias)
         self._kernel = Kernel(
             "matmul",
-            inputs=("x", *self._rows.arrays, "angles", "slots", "keys", "values", "fence", "pool"),
+            inputs=("x", *self._rows.arrays, "angles", "slots", "pair", "keys", "values", "fence", "pool"),
             outputs=("queries",),
             executor=executor,
             launches=launches,
@@ -63,7 +65,9 @@ class MatmulPages:
             features={**self._rows.features, "RESIDUAL": 0, "ACTIVATION": 0, "PAGES": 1},
         )
 
-    def __call__(self, x: mx.array, angles: mx.array, slots: mx.array, pools: Pools) -> mx.array:
+    def __call__(
+        self, x: mx.array, angles: mx.array, slots: mx.array, pools: Pools, pair: mx.array
+    ) -> mx.array:
         """Rotated queries (heads, rows, head_dim), which are the next fence, too.
 
         Args:
@@ -71,6 +75,8 @@ class MatmulPages:
             angles: float32 (rows, head_dim), cosines then sines of each row's position.
             slots: int32 (rows,): where each row goes, no slot twice; -1 for a row that goes nowhere.
             pools: written in place.
+            pair: int32 (8,): a page, another, and how many tokens from its first on the other gets of it, to
+                none of which rows go; 0 copies nothing. What is behind these means nothing.
 
         Raises:
             KernelError: arrays that do not fit together.
@@ -81,23 +87,25 @@ class MatmulPages:
         expected = {
             "angles": (angles, (rows, shape.head_dim), mx.float32),
             "slots": (slots, (max(rows, SMALLEST),), mx.int32),
+            "pair": (pair, (SMALLEST,), mx.int32),
         }
         check_arrays("matmul", expected)
-        inputs = {"x": x, **self._rows.arrays, "angles": angles, "slots": slots}
+        inputs = {"x": x, **self._rows.arrays, "angles": angles, "slots": slots, "pair": pair}
         inputs |= {"keys": pools.keys, "values": pools.values, "fence": pools.fence, "pool": pools.slots}
-        grid, threadgroup = self._rows.sizes(columns)
+        (threads, _, _), threadgroup = self._rows.sizes(columns)
         heads = {"HEADS": shape.heads, "KV_HEADS": shape.kv_heads, "HEAD_DIM": shape.head_dim}
         (queries,) = self._kernel(
             inputs,
-            grid=grid,
+            grid=(threads + threadgroup[0], 1, 1),
             threadgroup=threadgroup,
             outputs=[Output((shape.heads, rows, shape.head_dim), shape.dtype)],
-            template={**self._rows.template(x, columns), **heads},
+            template={**self._rows.template(x, columns), **heads, "PAGE": shape.page_size},
         )
         return queries
 
 
 def touched(launch: Launched) -> Touched:
-    """Writes where rows go."""
-    slots = launch.integers("slots")
-    return Touched(writes=frozenset((slots[slots >= 0] // launch.page_size).tolist()))
+    """Writes where rows go; of the pair it reads one, and writes the other."""
+    slots, (source, target, copied) = launch.integers("slots"), launch.integers("pair").tolist()[:3]
+    written = frozenset((slots[slots >= 0] // launch.page_size).tolist())
+    return Touched(frozenset({source}), written | {target}) if copied else Touched(writes=written)

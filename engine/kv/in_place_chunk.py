@@ -22,6 +22,7 @@ from engine.layers.norm import RMSNorm
 from metal.attention_shape import AttentionShape
 from metal.matmul_pages import MatmulPages
 from metal.padded_attention import attend_padded, mask_at, rounded
+from metal.page_copy import PageCopy as Copier
 from metal.pools import Pages, Pools
 
 
@@ -87,8 +88,7 @@ class ChunkForm:
         pages, padding = table.pages[:used], self.rows - self.tokens
         if NO_PAGE in pages[begin // page_size :]:
             raise ValueError(f"tokens {begin} … {end - 1} are not all in pages")
-        pair = [0, 0] if copied is None else [copied.source, copied.target]
-        heads = [pair, [begin], [0, self.tokens]]
+        heads = [[] if copied is None else self._pair(copied, pages, page_size), [begin], [0, self.tokens]]
         for window in self.windows:
             first = self.first(window)
             heads.append([rounded(end - first), end - first, 0, 0, first])
@@ -102,6 +102,11 @@ class ChunkForm:
         numbers += pages
         numbers += [NO_PAGE] * (self.room // page_size - used)
         return numbers
+
+    def _pair(self, copied: PageCopy, pages: Sequence[int], page_size: int) -> list[int]:
+        """See MatmulPages: of the page that the chunk goes on with, what is before it; another whole."""
+        is_own = copied.target == pages[self.begin // page_size]
+        return [copied.source, copied.target, self.begin % page_size if is_own else page_size]
 
 
 ChunkShape = tuple[int, ...]
@@ -137,7 +142,7 @@ class ChunkNumbers:
     """What layers read of a chunk beside its tokens, on the device: made once, by the first of them.
 
     Attributes:
-        pair: of PageCopy: what is to be copied before the first layer.
+        pair: of PageCopy and MatmulPages: what each layer copies, before it is read.
         lengths, offsets: of Pages and PrefillAttention, int32.
         slots: where each row goes, int32 (rows,).
         table: its sequence's pages, int32 (1, pages).
@@ -227,6 +232,16 @@ class InPlaceChunk(ProjectingAttend[mx.array]):
         gathered = zip(numbers.spans, keys, numbers.masks, strict=True)
         self._gathered = dict(zip(windows, gathered, strict=True))
 
+    def copy_page(self, x: mx.array, copiers: Sequence[Copier], projections: Sequence[Projection]) -> None:
+        """Copy what the chunk is to copy, before its layers, unless the projections of all do so in passing.
+
+        Args:
+            x: what goes into the first of them.
+            copiers, projections: of each layer.
+        """
+        if not all(self._ops.to_pages(x, projection) for projection in projections):
+            self._pools.copy_page(copiers, self._numbers.pair)
+
     def __call__(self, layer: AttentionLayer, x: mx.array, projection: Projection) -> mx.array:
         """See ProjectingAttend; what comes out of padding means nothing."""
         shape, numbers = layer.shape, self._numbers
@@ -246,7 +261,7 @@ class InPlaceChunk(ProjectingAttend[mx.array]):
         """Rotated queries (heads, rows, head_dim); the chunk's keys and values go to the layer's pools."""
         numbers = self._numbers
         if product := self._ops.to_pages(x, projection):
-            return product(x, numbers.angles, numbers.slots, pools)
+            return product(x, numbers.angles, numbers.slots, pools, numbers.pair)
         write = self._kernels[layer.shape].write
         qkv = self._ops.project(x, projection.norm, projection.linear)
         return write.queries(qkv, numbers.angles, numbers.slots, pools, norms=layer.norms)

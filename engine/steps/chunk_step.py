@@ -147,8 +147,9 @@ class ChunkStep:
         numbers: ChunkNumbers,
         pools: ArenaPools,
     ) -> Behind:
-        pools.copy_page(self._copiers[layers.start : layers.stop], numbers.pair)
         chunk = InPlaceChunk(self._kernels.ops, self._kernels.attention, pools, shape, windows, numbers)
+        own = slice(layers.start, layers.stop)
+        chunk.copy_page(x, self._copiers[own], self._decoder.projections[own])
         return self._decoder.through(x, self._ops, chunk, layers), pools.fence
 
     def _trace_logits(self, hidden: mx.array) -> mx.array:

@@ -24,7 +24,7 @@ from metal.matmul import Matmul, matmul_cuts
 from metal.matmul_pages import MatmulPages
 from metal.matvec import Activation, Norm
 from metal.matvec_weight import DenseWeight
-from metal.pools import Pages, Pools, no_fence
+from metal.pools import SMALLEST, Pages, Pools, no_fence
 from metal.prefill_attention import PrefillAttention, PrefillCut
 from metal.source import KernelSource
 from tests.metal.test_cuda import cuda_text
@@ -141,7 +141,7 @@ def record_layer(executor: Recording, size: Size, begin: int, tokens: int, cut: 
     project = MatmulPages(
         executor, launches, projections, next(iter(matmul_cuts(is_paired=True).values())), shape, norm=norm
     )
-    queries = project(x, angles, slots, pools)
+    queries = project(x, angles, slots, pools, mx.zeros((SMALLEST,), mx.int32))
     table = mx.arange(room // 16, dtype=mx.int32)[None]
     pages = Pages(pools, table, lengths)
     out, _ = attention(queries, pages, offsets, rows, parts=attention.parts(rows, room))

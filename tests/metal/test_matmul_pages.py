@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
 from metal.attention_shape import AttentionShape
@@ -18,12 +19,15 @@ from metal.matmul import MatmulCut, matmul_cuts
 from metal.matmul_pages import MatmulPages, takes_heads
 from metal.matvec import Norm
 from metal.matvec_weight import DenseWeight
+from metal.pools import Pools, no_fence
 from tests.metal.numbers import TOLERANCE, error, normal, wide
 from tests.metal.test_page_write import angle_rows, check_pools, empty_pools, exact, scattered, shaped
 from tests.metal.texts import TextExecutor
 
 F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16
 EPSILON = 1e-5
+NOTHING = mx.zeros((8,), mx.int32)
+"""No page is copied."""
 
 
 def projected(
@@ -43,7 +47,7 @@ def check(
     angles, slots = angle_rows([5 * row for row in range(rows)], shape.head_dim), scattered(rows, 64)
     pools = empty_pools(shape, 4)
     product = MatmulPages(executor, Counter(), weight, cut, shape, norm=norm, bias=added)
-    queries = product(x, angles, slots, pools)
+    queries = product(x, angles, slots, pools, NOTHING)
     mx.eval(queries)
     qkv = exact_norm(wide(x), wide(norm.weight), EPSILON) @ wide(weight.weight).T
     if added is not None:
@@ -70,6 +74,40 @@ def test_agrees_with_float64(
     check(executor, shape, width, rows, cut, bias=bias)
 
 
+@pytest.mark.parametrize(
+    ("shape", "cut", "kept"),
+    [
+        (shaped(F16, 64, 3, kv_heads=3), MatmulCut(2, 4, 2, 2), 11),
+        (shaped(BF16, 96, 2), MatmulCut(1, 4, 1, 1), 1),
+        (shaped(F16, 128, 1), MatmulCut(2, 8, 2, 8), 15),
+    ],
+    ids=str,
+)
+def test_the_page_that_rows_go_on_with_is_copied_up_to_them(
+    executor: Executor, shape: AttentionShape, cut: MatmulCut, kept: int
+) -> None:
+    x, weight, norm, _ = projected(shape, 64, 32, bias=False)
+    full = [normal((shape.kv_heads, 6 * 16, shape.head_dim), shape.dtype, seed) for seed in (5, 6)]
+    mx.eval(full)
+    before = [wide(pool) for pool in full]
+    pools = Pools.whole(*full, no_fence(shape.dtype))
+    first, source, target = 4 * 16 + kept, 1, 4
+    rows = min(28, 2 * 16 - kept)  # to the end of the page, and in the next one
+    slots = mx.array([first + row if row < rows else -1 for row in range(32)], dtype=mx.int32)
+    pair = mx.array([source, target, kept, *[7] * 5], dtype=mx.int32)
+    angles = angle_rows([3 * row for row in range(32)], shape.head_dim)
+    product = MatmulPages(executor, Counter(), weight, cut, shape, norm=norm)
+    mx.eval(product(x, angles, slots, pools, pair))
+    qkv = exact_norm(wide(x), wide(norm.weight), EPSILON) @ wide(weight.weight).T
+    _, *made = exact(mx.array(qkv.astype("float32")), angles, shape)
+    for pool, was, written in zip((pools.keys, pools.values), before, made, strict=True):
+        now = wide(pool)
+        np.testing.assert_array_equal(now[:, 4 * 16 : first], was[:, 16 : 16 + kept])
+        assert np.abs(now[:, first : first + rows] - written[:, :rows]).max() <= 0.03 * np.abs(written).max()
+        np.testing.assert_array_equal(now[:, : 4 * 16], was[:, : 4 * 16])
+        np.testing.assert_array_equal(now[:, first + rows :], was[:, first + rows :])
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
 @pytest.mark.parametrize("head_dim", [64, 80, 96, 128, 256])
@@ -88,7 +126,7 @@ def test_weights_are_read_once_and_pages_written_once(kernel_cache: Path) -> Non
     x, weight, norm, _ = projected(shape, 64, rows, bias=False)
     launches: Counter[str] = Counter()
     product = MatmulPages(executor, launches, weight, MatmulCut(2, 4, 1, 4), shape, norm=norm)
-    product(x, angle_rows([0] * rows, 64), mx.arange(rows).astype(mx.int32), empty_pools(shape, 4))
+    product(x, angle_rows([0] * rows, 64), mx.arange(rows).astype(mx.int32), empty_pools(shape, 4), NOTHING)
     traffic = reports["matmul"].traffic
     assert launches == {"matmul": 1}
     assert traffic["weight"].bytes_read == weight.weight.nbytes
@@ -105,7 +143,7 @@ def test_compilers_of_other_targets_accept_it(tmp_path: Path, bias: bool) -> Non
     x, weight, norm, added = projected(shape, 96, 32, bias=bias)
     cut = next(iter(matmul_cuts(is_paired=True).values()))
     product = MatmulPages(executor, Counter(), weight, cut, shape, norm=norm, bias=added)
-    product(x, angle_rows([0] * 32, 64), scattered(32, 64), empty_pools(shape, 4))
+    product(x, angle_rows([0] * 32, 64), scattered(32, 64), empty_pools(shape, 4), NOTHING)
     executor.check_read()
 
 
@@ -133,13 +171,15 @@ def test_refuses_arrays_that_do_not_fit(executor: Executor) -> None:
     product = MatmulPages(executor, Counter(), weight, MatmulCut(1, 4, 1, 1), shape, norm=norm)
     angles, slots, pools = angle_rows([0] * 32, 64), scattered(32, 64), empty_pools(shape, 4)
     with pytest.raises(KernelError, match=r"matmul: x \(24, 64\)"):
-        product(x[:24], angles, slots, pools)
+        product(x[:24], angles, slots, pools, NOTHING)
     with pytest.raises(KernelError, match=r"matmul: angles is \(32, 32\)"):
-        product(x, angles[:, :32], slots, pools)
+        product(x, angles[:, :32], slots, pools, NOTHING)
     with pytest.raises(KernelError, match=r"matmul: slots is \(16,\)"):
-        product(x, angles, slots[:16], pools)
+        product(x, angles, slots[:16], pools, NOTHING)
+    with pytest.raises(KernelError, match=r"matmul: pair is \(4,\)"):
+        product(x, angles, slots, pools, NOTHING[:4])
     with pytest.raises(KernelError, match="matmul: keys is"):
-        product(x, angles, slots, replace(pools, keys=pools.keys.astype(F32)))
+        product(x, angles, slots, replace(pools, keys=pools.keys.astype(F32)), NOTHING)
     with pytest.raises(KernelError, match="does not make heads of"):
         MatmulPages(
             executor, Counter(), DenseWeight(weight.weight[:64]), MatmulCut(1, 4, 1, 1), shape, norm=norm

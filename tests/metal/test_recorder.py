@@ -77,11 +77,12 @@ class Chats:
         self.hand_on(queries)
         return queries
 
-    def project(self, slots: list[int]) -> mx.array:
-        """As `write`, of as many rows as the product takes."""
+    def project(self, slots: list[int], *copied: int) -> mx.array:
+        """As `write`, of as many rows as the product takes; `copied`: a page, onto which, how many tokens."""
         padded = mx.array([*slots, *[-1] * (16 - len(slots))], dtype=mx.int32)
         x = normal((16, 32), SHAPE.dtype, len(slots))
-        queries = self.projecting(x, angle_rows(16, 64), padded, self.pools)
+        pair = mx.array([*copied, *[0] * (8 - len(copied))], dtype=mx.int32)
+        queries = self.projecting(x, angle_rows(16, 64), padded, self.pools, pair)
         self.hand_on(queries)
         return queries
 
@@ -116,6 +117,7 @@ def fork(chats: Chats) -> None:
     chats.decode([[3]], [3])
     chats.prefill(chats.project([51, 52]), [[3]], [3], 0, 2)
     chats.decode([[3]], [2])
+    chats.prefill(chats.project([66, 67], 3, 4, 2), [[4]], [2], 0, 2)  # the third goes on in a copy of it
 
 
 @pytest.fixture
@@ -170,8 +172,9 @@ def test_each_launch_touches_the_pages_that_it_declares_and_no_others(
     chats.prefill(queries, [[5, 0, 3], [7, 2], [4, 6]], [37, -1, 16], 0, 4, 4, 9)
     chats.gather([7, -1, 5, 2], 10, 30)
     chats.copy(3, 4)
+    chats.project([50, 51], 6, 3, 2)
     replay = Replay(recorded)
-    assert [replay.false_declarations(number) for number in range(6)] == [[]] * 6
+    assert [replay.false_declarations(number) for number in range(7)] == [[]] * 7
     assert all(step.touches[0].pages != Touched() for step in recorded.steps)
 
 

@@ -15,7 +15,6 @@ from engine import EngineSettings
 from engine.kernels.cases import build_case, norm_spec, product_specs
 from engine.kernels.choice import KernelChoice
 from engine.kernels.kernels import Kernels
-from engine.kv.page_table import PageTable
 from engine.layers.attention import AttentionLayer
 from engine.layers.ops import BuiltinOps, LinearOps
 from engine.loading.model import LoadedModel, load_model, open_model
@@ -100,15 +99,23 @@ def test_products_of_a_short_chunk_are_those_that_were_measured_to_be_faster(
     assert kernels.launches == ({"matmul": 3 * LAYERS} if rows > 9 else {})
 
 
-def logits_of_chunks(model: LoadedModel, tokens: Sequence[int], size: int) -> mx.array:
-    """As `our_logits`, on the way that is traced on a GPU."""
-    runner, table, rows = Runner(model), PageTable(), list[mx.array]()
-    for begin in range(0, len(tokens), size):
-        part = tokens[begin : begin + size]
-        model.memory.grow(table, begin + len(part))
-        rows.append(runner.fill(Part(table, len(part)), part, may_trace=True)[0])
-        mx.eval(rows[-1], runner.results)
-    model.memory.free(table)
+def logits_of_chunks(
+    model: LoadedModel, tokens: Sequence[int], size: int, chats: Sequence[Sequence[int]] = ()
+) -> mx.array:
+    """As `our_logits`, on the way that is traced on a GPU.
+
+    `chats`: one after the other goes on from what is in memory of those before it; their rows come last.
+    """
+    runner, rows = Runner(model), list[mx.array]()
+    for ids in (tokens, *chats):
+        table = model.memory.begin(ids, "chat")
+        for begin in range(table.length, len(ids), size):
+            part = ids[begin : begin + size]
+            model.memory.grow(table, begin + len(part))
+            rows.append(runner.fill(Part(table, len(part)), part, may_trace=True)[0])
+            mx.eval(rows[-1], runner.results)
+        model.memory.keep(table, ids, "chat", whole=False)
+        model.memory.free(table)
     return mx.stack(rows)
 
 
@@ -116,7 +123,10 @@ def logits_of_chunks(model: LoadedModel, tokens: Sequence[int], size: int) -> mx
 def test_a_short_chunk_s_projections_go_to_pages_as_they_are_made(
     family: str, executor_name: ExecutorName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the same launch, where that was measured to be faster; not heads that are normalised (qwen3)."""
+    """In the same launch, where that was measured to be faster; not heads that are normalised (qwen3).
+
+    A chat that branches off in a page gets a copy of it in that launch, too, and leaves the page as it is.
+    """
     monkeypatch.setattr(engine.loading.model, "compute_dtype", lambda _stored: mx.float16)
     folder, tokens = write_random_model(tmp_path / "model", family, **SHAPE), prompt()[:70]
     executor, config = open_executor(executor_name, BUILD), open_model(folder).config
@@ -134,12 +144,18 @@ def test_a_short_chunk_s_projections_go_to_pages_as_they_are_made(
         short = PrefillAttention(kernels.choice.executor, kernels.launches, shape)
         kernels.attention[shape] = replace(launchers, short=short)
     kernels.launches.clear()
-    found, expected = wide(logits_of_chunks(ours, tokens, 17)), wide(our_logits(plain, tokens, 17))
-    assert np.abs(found - expected).max() <= 1e-2 * np.abs(expected).max()
+    branches = [(*tokens[:37], *tokens[:12]), (*tokens[:45], *tokens[3:15]), (*tokens, *tokens[:9])]
+    found = wide(logits_of_chunks(ours, tokens, 17, branches))
+    expected = [wide(our_logits(plain, tokens, 17))]
+    expected += [wide(our_logits(plain, branch, len(branch)))[-1:] for branch in branches]
+    assert np.abs(found - np.concatenate(expected)).max() <= 1e-2 * np.abs(expected[0]).max()
     # What is traced launches again without being called.
     chunks = (
-        len(tokens) // 17 * LAYERS if executor_name == "emulated" else kernels.launches["prefill_attention"]
+        (len(tokens) // 17 + len(branches)) * LAYERS
+        if executor_name == "emulated"
+        else kernels.launches["prefill_attention"]
     )
     assert kernels.launches["prefill_attention"] == chunks > 0
     assert kernels.launches["matmul"] == (chunks if specs else 0)
     assert kernels.launches["page_write"] == (0 if specs else chunks)
+    assert (kernels.launches["page_copy"] == 0) is bool(specs)
