@@ -48,6 +48,7 @@ _CUTS = (
     MatmulCut(2, 8, 4, 8),
     MatmulCut(4, 8, 2, 8),
     MatmulCut(2, 12, 4, 6),
+    MatmulCut(2, 12, 4, 12),
 )
 _PAIRED_CUTS = (
     MatmulCut(1, 8, 2, 8),
@@ -55,6 +56,7 @@ _PAIRED_CUTS = (
     MatmulCut(2, 16, 2, 16),
     MatmulCut(4, 8, 2, 8),
     MatmulCut(4, 4, 2, 4),
+    MatmulCut(3, 4, 4, 4),
 )
 
 
