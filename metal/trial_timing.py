@@ -36,7 +36,8 @@ class TimingPlan:
         case_s: no further round of the race but the fewest begins after this long.
         clearly, slightly: a candidate whose best chain takes this many times the best median is left out
             after the look, and in the race.
-        device_rounds: of what is sent to a busy device.
+        device_s, device_rounds: how long a chain that is sent to a busy device should take, and how often:
+            what such a chain takes is known to some 50 µs, and kernels may differ by one each.
     """
 
     look_s: float = 0.0005
@@ -50,7 +51,8 @@ class TimingPlan:
     case_s: float = 0.06
     clearly: float = 1.25
     slightly: float = 1.05
-    device_rounds: int = 5
+    device_s: float = 0.002
+    device_rounds: int = 7
 
     def links(self, link_s: float) -> tuple[int, int]:
         """Of the chains of the look, and of the race, where a launch takes so many seconds."""
@@ -139,8 +141,9 @@ def time_candidates(
         return times
     fastest = min(times[name] for name in names[1:])
     near = {name: times[name] for name in names[1:] if times[name] <= plan.clearly * fastest}
+    links = max(full, min(plan.most_links, round(plan.device_s / (1e-6 * fastest))))
     return times | _by_device(
-        near, lambda name, busy_s: chains.on_device(name, full, keep_busy, busy_s), full, plan.device_rounds
+        near, lambda name, busy_s: chains.on_device(name, links, keep_busy, busy_s), links, plan.device_rounds
     )
 
 

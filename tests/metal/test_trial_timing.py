@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from time import perf_counter, process_time
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
 from metal.trial_case import CaseSpec, Contender
@@ -174,8 +176,15 @@ def test_what_the_host_takes_to_build_a_lazy_chain_counts_where_a_case_says_so(
 class FakeDevice:
     """Stands for MLX: what was built takes as long as its device or its host needs, whichever is longer."""
 
-    def __init__(self, case: FakeCase, device: Mapping[str, float], host_s: float) -> None:
-        self._case, self._device, self._host_s = case, device, host_s
+    def __init__(
+        self,
+        case: FakeCase,
+        device: Mapping[str, float],
+        host_s: float,
+        late_s: Iterator[float] = repeat(0.0),
+    ) -> None:
+        """`late_s`: by how much each evaluation takes longer than that."""
+        self._case, self._device, self._host_s, self._late_s = case, device, host_s, late_s
         self._busy_s = 0.0
 
     def keep_busy(self, seconds: float) -> list[mx.array]:
@@ -190,7 +199,7 @@ class FakeDevice:
         self._case.built = False
         chain = links * self._device[name] if is_chain else 0.0
         host = links * self._host_s if is_chain else 0.0
-        self._case.now += max(self._busy_s + chain, host)
+        self._case.now += max(self._busy_s + chain, host) + next(self._late_s)
         self._busy_s = 0.0
 
 
@@ -211,6 +220,24 @@ def test_of_kernels_that_a_host_sends_slowly_the_one_that_a_device_runs_faster_i
     assert busy["a"] == pytest.approx(1.5 * busy["b"], rel=0.05)
     assert busy["b"] == pytest.approx(20, rel=0.2)  # what a chain takes, host and all
     assert (busy["mlx"], busy["c"]) == (idle["mlx"], idle["c"])
+
+
+def test_a_device_that_is_read_late_now_and_then_is_known_well_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two cuts 1.5 µs apart, a host that takes 28 µs to send one, and 50 µs by which its waiting differs."""
+    seconds = {"mlx": 75e-6, "a": 13.0e-6, "b": 14.5e-6, "c": 40e-6}
+    right = 0
+    for seed in range(50):
+        late = np.random.default_rng(seed).exponential(50e-6, 10_000)
+        case = FakeCase(dict.fromkeys(seconds, 0.0))
+        device = FakeDevice(case, seconds, 28e-6, iter(late.tolist()))
+        monkeypatch.setattr("metal.trial_timing.mx", device)
+        found = time_candidates(
+            case, list(seconds), TimingPlan(), is_lazy=True, keep_busy=device.keep_busy, clock=case.clock
+        )
+        right += min(found, key=lambda name: found[name]) == "a"
+    assert right >= 47
 
 
 def test_work_keeps_a_device_busy_for_about_as_long_as_is_asked() -> None:
