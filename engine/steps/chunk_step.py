@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import mlx.core as mx
@@ -34,10 +35,10 @@ LONGEST = 512
 MET_AT_REST = 32768
 """Tokens of a sequence up to which nothing is traced or made ready while somebody waits."""
 
-PIECE = 4
-"""Layers after which the device begins with what is there of a pass: it is at work while the next are sent.
+PIECES = (4,)
+"""Layers after which the device begins with what is there of a pass, the last as often as there are more.
 
-Fewer would be through before those are.
+It is at work while the next are sent: fewer would be through before those are.
 """
 
 Windows = tuple[int | None, ...]
@@ -65,8 +66,7 @@ class ChunkStep:
         self._ops: LinearOps[mx.array] = kernels.ops
         self._copiers = copiers
         self._traced = set[tuple[ChunkShape, int]]()
-        layers = len(decoder.attention)
-        first, *others = (range(begin, min(begin + PIECE, layers)) for begin in range(0, layers, PIECE))
+        first, *others = pieces(len(decoder.attention))
         compiled = mx.compile if kernels.is_lazy else _as_it_is
         self._first: Callable[..., tuple[Behind, NumberArrays]] = compiled(partial(self._begin, first))
         self._lowest = first
@@ -154,6 +154,14 @@ class ChunkStep:
 
     def _trace_logits(self, hidden: mx.array) -> mx.array:
         return self._decoder.logits(hidden, self._ops)
+
+
+def pieces(layers: int) -> list[range]:
+    """The layers of each piece of a pass through so many."""
+    made, sizes = [range(0)], chain(PIECES, repeat(PIECES[-1]))
+    while made[-1].stop < layers:
+        made.append(range(made[-1].stop, min(made[-1].stop + next(sizes), layers)))
+    return made[1:]
 
 
 def _as_it_is(run: Callable[..., Any]) -> Callable[..., Any]:

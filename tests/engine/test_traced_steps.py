@@ -49,7 +49,7 @@ def device() -> Device:
 
 @pytest.fixture
 def model(device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedModel:
-    monkeypatch.setattr("engine.steps.chunk_step.PIECE", 1)
+    monkeypatch.setattr("engine.steps.chunk_step.PIECES", (1,))
     folder = write_random_model(
         tmp_path / "model",
         head_dim=64,
