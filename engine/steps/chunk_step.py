@@ -35,7 +35,7 @@ LONGEST = 512
 MET_AT_REST = 32768
 """Tokens of a sequence up to which nothing is traced or made ready while somebody waits."""
 
-PIECES = (4,)
+PIECES = (2, 4)
 """Layers after which the device begins with what is there of a pass, the last as often as there are more.
 
 It is at work while the next are sent: fewer would be through before those are.
