@@ -107,9 +107,14 @@ class Arena:
         self._copy_what_is_due()
         return self._shown
 
-    def take_copy(self) -> tuple[ArenaPools, PageCopied | None]:
-        """`pools`, and the page that whoever takes this copies first: see `ArenaPools.copy_page`."""
-        due, self._due = self._due, None
+    def take_copy(self, target: int) -> tuple[ArenaPools, PageCopied | None]:
+        """`pools`, and what is to be copied onto page `target`: whoever takes this does so in passing.
+
+        What is to be copied onto another is copied first: pages of whoever takes it may lie there by now.
+        """
+        due = self._due if self._due is not None and self._due.target == target else None
+        if due is not None:
+            self._due = None
         return self.pools, due
 
     def work_in_place(self, copiers: Sequence[PageCopy] | None, *, by_views: bool = False) -> None:

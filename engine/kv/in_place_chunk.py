@@ -82,13 +82,14 @@ class ChunkForm:
             table: of the sequence, with pages for the chunk.
             ids: of the chunk's tokens.
             page_size: tokens a page.
-            copied: what the pass does before its first layer; None leaves all pages as they are.
+            copied: what is to be copied onto the page of the first of them; None where nothing is.
         """
         begin, end, used = self.begin, self.end, -(-self.end // page_size)
         pages, padding = table.pages[:used], self.rows - self.tokens
         if NO_PAGE in pages[begin // page_size :]:
             raise ValueError(f"tokens {begin} … {end - 1} are not all in pages")
-        heads = [[] if copied is None else self._pair(copied, pages, page_size), [begin], [0, self.tokens]]
+        pair = [] if copied is None else [copied.source, copied.target, begin % page_size]
+        heads = [pair, [begin], [0, self.tokens]]
         for window in self.windows:
             first = self.first(window)
             heads.append([rounded(end - first), end - first, 0, 0, first])
@@ -102,11 +103,6 @@ class ChunkForm:
         numbers += pages
         numbers += [NO_PAGE] * (self.room // page_size - used)
         return numbers
-
-    def _pair(self, copied: PageCopy, pages: Sequence[int], page_size: int) -> list[int]:
-        """See MatmulPages: of the page that the chunk goes on with, what is before it; another whole."""
-        is_own = copied.target == pages[self.begin // page_size]
-        return [copied.source, copied.target, self.begin % page_size if is_own else page_size]
 
 
 ChunkShape = tuple[int, ...]

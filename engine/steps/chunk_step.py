@@ -92,8 +92,9 @@ class ChunkStep:
             ids: of the chunk's tokens.
         """
         form = ChunkForm.of(table.length, len(ids), self._kernels.attention)
-        (pools, copied), angles = self._arena.take_copy(), self._decoder.rope.table(form.end)
-        numbers = form.numbers(table, ids, self._arena.page_size, copied)
+        size, angles = self._arena.page_size, self._decoder.rope.table(form.end)
+        pools, copied = self._arena.take_copy(table.pages[table.length // size])
+        numbers = form.numbers(table, ids, size, copied)
         written = self._staging.integers(numbers, is_sent=False)
         shape, windows = form.shape, form.windows
         going = ArenaPools.of(pools.arrays)

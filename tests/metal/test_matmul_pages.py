@@ -87,10 +87,10 @@ def test_the_page_that_rows_go_on_with_is_copied_up_to_them(
     executor: Executor, shape: AttentionShape, cut: MatmulCut, kept: int
 ) -> None:
     x, weight, norm, _ = projected(shape, 64, 32, bias=False)
-    full = [normal((shape.kv_heads, 6 * 16, shape.head_dim), shape.dtype, seed) for seed in (5, 6)]
-    mx.eval(full)
-    before = [wide(pool) for pool in full]
-    pools = Pools.whole(*full, no_fence(shape.dtype))
+    keys, values = (normal((shape.kv_heads, 6 * 16, shape.head_dim), shape.dtype, seed) for seed in (5, 6))
+    mx.eval(keys, values)
+    before = wide(keys), wide(values)
+    pools = Pools.whole(keys, values, no_fence(shape.dtype))
     first, source, target = 4 * 16 + kept, 1, 4
     rows = min(28, 2 * 16 - kept)  # to the end of the page, and in the next one
     slots = mx.array([first + row if row < rows else -1 for row in range(32)], dtype=mx.int32)

@@ -181,10 +181,11 @@ class FakeDevice:
         case: FakeCase,
         device: Mapping[str, float],
         host_s: float,
-        late_s: Iterator[float] = repeat(0.0),
+        late_s: Iterator[float] | None = None,
     ) -> None:
         """`late_s`: by how much each evaluation takes longer than that."""
-        self._case, self._device, self._host_s, self._late_s = case, device, host_s, late_s
+        self._case, self._device, self._host_s = case, device, host_s
+        self._late_s = late_s or repeat(0.0)
         self._busy_s = 0.0
 
     def keep_busy(self, seconds: float) -> list[mx.array]:

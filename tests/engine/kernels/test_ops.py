@@ -15,6 +15,7 @@ from engine import EngineSettings
 from engine.kernels.cases import build_case, norm_spec, product_specs
 from engine.kernels.choice import KernelChoice
 from engine.kernels.kernels import Kernels
+from engine.kv.page_table import PageCopy, PageTable
 from engine.layers.attention import AttentionLayer
 from engine.layers.ops import BuiltinOps, LinearOps
 from engine.loading.model import LoadedModel, load_model, open_model
@@ -119,6 +120,27 @@ def logits_of_chunks(
     return mx.stack(rows)
 
 
+def with_page_products(
+    folder: Path, name: ExecutorName, monkeypatch: pytest.MonkeyPatch
+) -> tuple[LoadedModel, LoadedModel, int]:
+    """The model in float16 without kernels, and with those for short chunks; how many write pages."""
+    monkeypatch.setattr(engine.loading.model, "compute_dtype", lambda _stored: mx.float16)
+    executor, cache = open_executor(name, BUILD), folder.parent
+    specs = [s for s in product_specs(open_model(folder).config, mx.float16) if s.op == "project to pages"]
+    for spec in specs:
+        remember(cache, this_scope(name), spec, build_case(spec, executor).contenders[1].name)
+    plain, ours = (
+        load_model(folder, EngineSettings(executor=each, cache=cache), lambda done, total: None)
+        for each in ("reference", name)
+    )
+    kernels = ours.kernels
+    assert kernels is not None
+    for shape, launchers in kernels.attention.items():
+        short = PrefillAttention(kernels.choice.executor, kernels.launches, shape)
+        kernels.attention[shape] = replace(launchers, short=short)
+    return plain, ours, len(specs)
+
+
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
 def test_a_short_chunk_s_projections_go_to_pages_as_they_are_made(
     family: str, executor_name: ExecutorName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -127,22 +149,11 @@ def test_a_short_chunk_s_projections_go_to_pages_as_they_are_made(
 
     A chat that branches off in a page gets a copy of it in that launch, too, and leaves the page as it is.
     """
-    monkeypatch.setattr(engine.loading.model, "compute_dtype", lambda _stored: mx.float16)
     folder, tokens = write_random_model(tmp_path / "model", family, **SHAPE), prompt()[:70]
-    executor, config = open_executor(executor_name, BUILD), open_model(folder).config
-    specs = [spec for spec in product_specs(config, mx.float16) if spec.op == "project to pages"]
-    assert len(specs) == (family != "qwen3")
-    for spec in specs:
-        remember(tmp_path, this_scope(executor_name), spec, build_case(spec, executor).contenders[1].name)
-    plain, ours = (
-        load_model(folder, EngineSettings(executor=name, cache=tmp_path), lambda done, total: None)
-        for name in ("reference", executor_name)
-    )
+    plain, ours, specs = with_page_products(folder, executor_name, monkeypatch)
+    assert specs == (family != "qwen3")
     kernels = ours.kernels
     assert kernels is not None
-    for shape, launchers in kernels.attention.items():
-        short = PrefillAttention(kernels.choice.executor, kernels.launches, shape)
-        kernels.attention[shape] = replace(launchers, short=short)
     kernels.launches.clear()
     branches = [(*tokens[:37], *tokens[:12]), (*tokens[:45], *tokens[3:15]), (*tokens, *tokens[:9])]
     found = wide(logits_of_chunks(ours, tokens, 17, branches))
@@ -159,3 +170,20 @@ def test_a_short_chunk_s_projections_go_to_pages_as_they_are_made(
     assert kernels.launches["matmul"] == (chunks if specs else 0)
     assert kernels.launches["page_write"] == (0 if specs else chunks)
     assert (kernels.launches["page_copy"] == 0) is bool(specs)
+
+
+def test_a_copy_for_one_who_left_harms_nobody_who_got_that_page(
+    executor_name: ExecutorName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was due when its chat was cancelled: the next one's second page is the one that it was for."""
+    folder, tokens = write_random_model(tmp_path / "model", **SHAPE), prompt()[:25]
+    plain, ours, _ = with_page_products(folder, executor_name, monkeypatch)
+    runner, table = Runner(ours), PageTable()
+    ours.memory.grow(table, len(tokens))
+    ours.arena.copy(PageCopy(7, table.pages[1]))
+    found = wide(runner.fill(Part(table, len(tokens)), tokens, may_trace=True)[0])
+    expected = wide(our_logits(plain, tokens, len(tokens))[0])
+    assert np.abs(found - expected).max() <= 1e-2 * np.abs(expected).max()
+    after = wide(runner.fill(Part(table, 1, 1), tokens[:1])[0])
+    expected = wide(our_logits(plain, (*tokens, tokens[0]), 1)[-1])
+    assert np.abs(after - expected).max() <= 1e-2 * np.abs(expected).max()

@@ -76,12 +76,19 @@ def test_whatever_comes_next_finds_it_copied(what: str, arena: Arena) -> None:
 def test_who_takes_it_copies_it(arena: Arena, copier: PageCopy, launches: Counter[str]) -> None:
     source, target = page(arena, 2), page(arena, 5)
     arena.copy(PageCopied(2, 5))
-    pools, copied = arena.take_copy()
+    pools, copied = arena.take_copy(5)
     assert copied == PageCopied(2, 5)
     assert (page(arena, 5), launches.total()) == (target, 0), "nobody has copied it"
     pools.copy_page([copier] * LAYERS, mx.array([2, 5], mx.int32))
     assert (page(arena, 5), launches.total()) == (source, 1)
-    assert arena.take_copy()[1] is None
+    assert arena.take_copy(5)[1] is None
+
+
+def test_who_takes_another_finds_it_copied(arena: Arena, launches: Counter[str]) -> None:
+    source = page(arena, 2)
+    arena.copy(PageCopied(2, 5))
+    assert arena.take_copy(6)[1] is None
+    assert (page(arena, 5), launches.total()) == (source, 1)
 
 
 def test_it_goes_with_the_arrays(arena: Arena, launches: Counter[str]) -> None:
