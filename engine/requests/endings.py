@@ -58,6 +58,7 @@ class Endings:
             self._batcher.keeping.keep(sequence)
             self._finding.computed(sequence)
         self._tell.ends(request)
+        request.read = max(request.read, sequence.given, sequence.table.length)
         self._batcher.release(sequence)
         self._speculations.ended(sequence)
         if not request.is_over:

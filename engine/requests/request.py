@@ -198,6 +198,7 @@ class Request:
         missed: where and why its chat's template or model broke with what was computed before.
         history: ids of the prompt, from the first on, that its chat says it was computed as.
         launched_before: launches until its prefill began.
+        read: tokens of its prompt that were in pages when an answer of it ended.
         has_opened: whether its prompt was computed, and its answers have begun.
         came_alone: whether nobody else was there when it came, nor another model's steps came between since.
         drafted_tokens, accepted_tokens: of its answers' speculation.
@@ -221,6 +222,7 @@ class Request:
     report: CacheReport | None = None
     progress: Progress = field(default_factory=Progress)
     launched_before: Counter[str] | None = None
+    read: int = 0
     has_opened: bool = False
     came_alone: bool = False
     why: str = ""
@@ -268,7 +270,7 @@ class Request:
         """Durations and rates so far."""
         clock, report = self.clock, self.report
         reused = report.cached_tokens + report.restored_tokens if report else 0
-        done = len(self.prompt) if clock.first_token else self.sequences[0].table.length
+        done = len(self.prompt) if clock.first_token else max(self.read, self.sequences[0].table.length)
         computed = max(0, min(done, len(self.prompt)) - reused) if report else 0
         prefill_end = clock.first_token or time.perf_counter()
         prefill = prefill_end - clock.prefill_began if clock.prefill_began else 0.0

@@ -12,6 +12,7 @@ from mlx_lm.generate import generate_step
 from mlx_lm.utils import load_model as load_peer
 
 from engine import (
+    Cancel,
     Generate,
     Message,
     PrefillProgress,
@@ -58,6 +59,23 @@ def test_timing_counts_what_was_computed(listener: Listener, folder: Path) -> No
     assert timing.ttft_ms > 0
     assert timing.prefill_tps > 0
     assert timing.decode_tps > 0
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_of_a_prompt_that_is_cancelled_what_was_computed_is_counted(
+    listener: Listener, folder: Path, n: int
+) -> None:
+    listener.load(folder)
+    listener.submit(Generate("before", tokens=PROMPT[:16], max_tokens=1, ignore_eos=True))
+    listener.finished("before")
+    listener.submit_at(
+        lambda event: isinstance(event, PrefillProgress) and event.done_tokens == 32, Cancel("cancelled")
+    )
+    listener.submit(Generate("cancelled", tokens=PROMPT, n=n))
+    end = listener.finished("cancelled")
+    assert (end.reason, end.tokens) == ("cancelled", ())
+    assert (end.timing.prefill_tokens, end.timing.cached_tokens) == (16, 16)
+    assert end.timing.prefill_tps > 0
 
 
 def test_stop_strings_end_the_answer_and_are_not_part_of_it(listener: Listener, folder: Path) -> None:
