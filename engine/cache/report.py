@@ -53,9 +53,9 @@ class ChatPrefixes:
                 nearest, common = chain, length
         if min(max(common, history), len(prompt) - 1) - reused >= self._page_size:
             return reused, "evicted"
-        if not nearest:
-            is_miss = known is not None and len(prompt) - 1 - reused >= self._page_size
-            return (reused, known) if is_miss else (None, None)
         if reused <= common < min(len(nearest), len(prompt)):
             return common, known or "edited"
-        return None, None
+        # What another model read since is in none of this one's, nor is what an earlier start did in any.
+        is_elsewhere = known == "other model" or (known is not None and not nearest)
+        is_miss = is_elsewhere and len(prompt) - 1 - reused >= self._page_size
+        return (reused, known) if is_miss else (None, None)

@@ -58,6 +58,18 @@ def test_a_chat_that_was_never_computed_misses_nothing() -> None:
     assert prefixes.miss("a", CHAIN, 0, None) == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("more", "reused", "told"),
+    [(40, 100, (100, "other model")), (40, 96, (96, "other model")), (16, 100, (None, None))],
+)
+def test_what_another_model_read_since_is_missed_by_the_one_that_began(
+    more: int, reused: int, told: tuple[int | None, MissReason | None]
+) -> None:
+    prefixes = ChatPrefixes(16)
+    prefixes.computed("a", CHAIN)
+    assert prefixes.miss("a", (*CHAIN, *range(200, 200 + more)), reused, "other model") == told
+
+
 def test_a_branch_that_had_been_left_is_evicted_not_edited() -> None:
     prefixes, other = ChatPrefixes(16), (*CHAIN[:50], *range(200, 250))
     prefixes.computed("a", CHAIN)
