@@ -265,7 +265,8 @@ class Finding:
         return self._foresight.should_restore(gains, ahead.begin * size, reads, unmet)
 
     def _miss(self, request: Request, reused: int) -> tuple[int | None, MissReason | None]:
-        return self._prefixes.miss(request.command.chat, request.ids, reused, request.missed, request.history)
+        known = request.missed if reused < request.affected else None
+        return self._prefixes.miss(request.command.chat, request.ids, reused, known, request.history)
 
     def _is_its_own(self, request: Request) -> bool:
         """Whether its chat has pages on SSD: one that is new, or nobody's, owns none before it is sent.

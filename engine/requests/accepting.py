@@ -69,6 +69,7 @@ def accept_command(
         rank=rank_of(command.lane, arrived),
         most_resident=model.most_resident,
         missed=chat.reason,
+        affected=chat.affected,
         history=chat.kept,
     )
     request.sequences += [_sequence(request, index, model, limit) for index in range(command.n)]

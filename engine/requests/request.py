@@ -195,7 +195,8 @@ class Request:
         rank: its place in the queue (see engine.scheduler).
         report: what it found in the cache, once its turn has come; `progress`: what was told of it since.
         most_resident: tokens of an answer and its prompt that are in pages at once, however long they are.
-        missed: where and why its chat's template or model broke with what was computed before.
+        missed: why its chat's template or model broke with what was computed before: of its first so many
+            ids that are `affected`.
         history: ids of the prompt, from the first on, that its chat says it was computed as.
         launched_before: launches until its prefill began.
         read: tokens of its prompt that were in pages when an answer of it ended.
@@ -217,6 +218,7 @@ class Request:
     rank: float
     most_resident: int
     missed: MissReason | None = None
+    affected: int = 0
     history: int = 0
     sequences: list[Sequence] = field(default_factory=list[Sequence])
     report: CacheReport | None = None

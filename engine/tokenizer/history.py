@@ -23,11 +23,13 @@ class ChatPrompt:
         ids: of the whole prompt.
         kept: how many of them are the first ids of the history.
         reason: why that is not all of the history; None when it is, or there was none.
+        affected: how many of them, from the first on, that may be the reason for.
     """
 
     ids: tuple[int, ...]
     kept: int
     reason: MissReason | None
+    affected: int = 0
 
 
 def chat_prompt(
@@ -79,8 +81,18 @@ def _afresh(
 ) -> ChatPrompt:
     """Everything rendered anew; by chance it may still begin as the history does."""
     ids = _rendered(tokenizer, messages)
-    kept = 0 if reason == "other model" else common_length(history.tokens, ids)
-    return ChatPrompt(ids, kept, None if kept == len(history.tokens) else reason)
+    if reason == "other model":
+        return ChatPrompt(ids, 0, reason, _told(tokenizer, messages[: history.messages], ids))
+    kept = common_length(history.tokens, ids)
+    return ChatPrompt(ids, kept, None if kept == len(history.tokens) else reason, len(ids))
+
+
+def _told(tokenizer: Tokenizer, messages: Sequence[Message], ids: tuple[int, ...]) -> int:
+    """How many of `ids`, those of a chat, are of its first `messages`."""
+    try:
+        return common_length(_rendered(tokenizer, messages), ids)
+    except InvalidRequest:  # the template wants a question at the end
+        return len(ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine import (
+    CacheReport,
     ChatsCached,
     EngineSettings,
     Flush,
@@ -15,7 +17,10 @@ from engine import (
     Forget,
     Freed,
     Generate,
+    History,
     Keep,
+    Message,
+    MissReason,
     ModelUnloaded,
     Pin,
     Predict,
@@ -95,6 +100,36 @@ def test_of_several_answers_one_is_kept_on_the_model_that_wrote_them(
         listener.submit(Keep("c", branches[0], (branches[1],), str(model)))
         freed = listener.wait(lambda event: isinstance(event, Freed))
         assert freed == Freed("c", pages, pages * PAGE_BYTES)
+
+
+def test_why_a_chat_is_read_anew_is_told_on_the_model_that_it_went_on_with(
+    listener: Listener, models: tuple[Path, Path, Path]
+) -> None:
+    """Another model had read it, until this one has as well: a message that is edited then is just that."""
+    first, second, _ = models
+    listener.load(first, "first")
+    listener.load(second, "second")
+
+    def said(name: str, model: Path, history: History | None, *messages: Message) -> History:
+        asked = Generate(name, messages=messages, history=history, chat="c", model=str(model), max_tokens=2)
+        listener.submit(replace(asked, ignore_eos=True))
+        end = listener.finished(name)
+        return History((*end.prompt_tokens, *end.tokens), len(messages) + 1, str(model))
+
+    def why(name: str) -> tuple[bool, MissReason | None]:
+        reports = [event for event in listener.events if isinstance(event, CacheReport)]
+        (report,) = [report for report in reports if report.id == name]
+        return report.cached_tokens > 0, report.reason
+
+    chat = [Message("user", "What is a page of a book?")]
+    history = said("began", first, None, *chat)
+    chat += [Message("assistant", "A piece of paper with text on it"), Message("user", "And why is that so?")]
+    later = said("went on", second, history, *chat)
+    said("edited", second, history, *chat[:2], Message("user", "And since when is that so, says who?"))
+    said("came back", first, later, *chat, Message("assistant", "Nobody knows that."), Message("user", "Oh."))
+    assert why("went on") == (False, "other model")
+    assert why("edited") == (True, "edited")
+    assert why("came back") == (True, "other model")
 
 
 def flood(listener: Listener, model: Path) -> None:

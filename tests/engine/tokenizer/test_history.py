@@ -220,6 +220,23 @@ def test_another_model(load: Load) -> None:
     assert (list(made.ids), made.kept, made.reason) == (tokenizer.encode_chat(CHAT), 0, "other model")
 
 
+ASKED_LAST = (
+    "{% if messages[-1].role != 'user' %}{{ raise_exception('ask') }}{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("template", [CHATML, THINKING, GEMMA, ASKED_LAST])
+def test_of_a_chat_s_next_message_another_model_has_read_nothing(load: Load, template: str) -> None:
+    """But where a template renders no chat that ends with an answer: then nobody can tell where that ends."""
+    tokenizer = load("qwen", template)
+    made = chat_prompt(tokenizer, CHAT, History((5, 6), 2, "mine"), "yours")
+    read = tokenizer.decode(made.ids[: made.affected])
+    assert read.startswith(tokenizer.decode(tokenizer.encode_chat(CHAT))[: len(read)])
+    assert ANSWER.content in read
+    assert (NEXT.content in read) is (template == ASKED_LAST)
+
+
 SYSTEM = Message("system", "Be brief.")
 
 
