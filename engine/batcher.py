@@ -101,6 +101,12 @@ class Batcher:
         self._scheduler.start(sequence)
         return sequence
 
+    def can_begin(self, newcomer: Sequence) -> bool:
+        """Whether it could begin before any running answer ends, as could who is to begin first."""
+        first = [other for other in self._scheduler.waiting[:1] if other.turn <= newcomer.turn]
+        begin = self._beginning
+        return all(begin.is_possible(each) or begin.victims(each) for each in [*first, newcomer])
+
     def send(self, runner: Runner, before: Sent | None) -> Sent | None:
         """The next step; None when there is nothing to compute before the last one is read.
 

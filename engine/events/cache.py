@@ -37,8 +37,8 @@ class Predicted:
     Attributes:
         id: of the request asked about.
         prompt_tokens, cached_tokens, restored_tokens, missed_from, reason: as CacheReport would have them.
-        seconds: from sending to the first token; None until this machine's rate has been measured, and while
-            another model has requests, or is loaded.
+        seconds: from sending to the first token; None until this machine's rate has been measured, while
+            another model has requests, or is loaded, and where it would wait for a running answer's end.
     """
 
     id: str

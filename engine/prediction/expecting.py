@@ -31,19 +31,20 @@ class Expecting:
         """What it would find, were it sent now. Where that is on SSD, there will be room for it.
 
         Without a time where another model works too, not `is_alone`: its steps come between, and nobody knows
-        how many.
+        how many; nor where it would wait for an answer's pages or place.
         """
         reused = self._finding.reused(request)
         if self._batcher.busy:
             self._expect(request, reused)
-        turn = request.sequences[0].turn
+        newcomer = request.sequences[0]
+        turn, is_next = newcomer.turn, self._batcher.can_begin(newcomer)
         ahead = [other for other in self._batcher if other.turn <= turn and other.pending > 1]
         self._warming.expect()
         pages = self._room.needed(request)
         predicted = self._finding.predict(request, reused, ahead, pages)
         if predicted.restored_tokens:
             self._tidying.expect(pages)
-        return predicted if is_alone else replace(predicted, seconds=None)
+        return predicted if is_alone and is_next else replace(predicted, seconds=None)
 
     def _expect(self, newcomer: Request, reused: Reused) -> None:
         """Others are there: how long its prompt takes to read, and what is left of theirs."""
