@@ -26,9 +26,9 @@ INTERRUPTED = 130
 TOO_MUCH = ("PromptTooLong", "Refused")
 """What fails with a chat's length, as with a message's."""
 HELP = (
-    "/new      start a new chat",
-    "/stats    what the chat holds in memory",
-    "/quit     leave; Ctrl-D does too",
+    "/new starts a new chat.",
+    "/stats says what the chat holds in memory.",
+    "/quit leaves; Ctrl-D does too.",
     "Ctrl-C stops an answer. A line that ends in \\ goes on in the next one.",
     "A message that begins with / is written with a blank before it; a path needs none.",
 )

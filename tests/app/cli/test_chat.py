@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.chat import is_command
+from app.cli.chat import HELP, is_command
 from tests.app.cli.conftest import NO_END, Run, StartTerminal
 from tests.fakes.random_model import write_random_model
 
@@ -125,6 +125,18 @@ def test_an_answer_that_is_cut_says_by_what(
     chat.type("a page\n")
     chat.wait_for(says)
     chat.wait_for("> ")
+    chat.type("/quit\n")
+    assert chat.end() == 0
+
+
+def test_the_help_of_a_conversation_is_shown_as_it_is_written(
+    terminal: StartTerminal, random_model: Path
+) -> None:
+    chat = terminal("chat", "--model", random_model)
+    chat.wait_for("> ")
+    chat.type("/help\n")
+    shown = chat.wait_for("> ").replace("\r", "")
+    assert "\n".join(HELP) in shown
     chat.type("/quit\n")
     assert chat.end() == 0
 
