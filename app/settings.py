@@ -143,5 +143,6 @@ def _accepted(values: Mapping[str, Any], problem: str, path: Path) -> tuple[Sett
     present = [name for name in SETTINGS if name in values]
     refused = [name for name in present if not SETTINGS[name].accepts(values[name])]
     if refused and not problem:
-        problem = f"{path}: {', '.join(refused)} has no valid value; the default is used"
+        one, several = "has no valid value; the default is", "have no valid values; the defaults are"
+        problem = f"{path}: {', '.join(refused)} {several if refused[1:] else one} used"
     return Settings(**{name: values[name] for name in present if name not in refused}), problem

@@ -61,6 +61,13 @@ def test_a_size_or_switch_out_of_its_range_is_named_in_one_line(path: Path, name
     assert loaded.problem == f"{path}: {name} has no valid value; the default is used"
 
 
+def test_several_values_that_make_no_sense_are_named_in_one_line(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text(json.dumps({"theme": 5, "kv_memory": "7"}))
+    problem = SettingsFile(path).load().problem
+    assert problem == f"{path}: theme, kv_memory have no valid values; the defaults are used"
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", b"null", b"[" * 100_000])
 def test_a_broken_file_is_moved_aside(path: Path, content: bytes) -> None:
     path.parent.mkdir()
