@@ -53,12 +53,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=(8, 4),
         help="look at the model with a KV cache in 8 or 4 bits, and measure what that costs",
     )
-    parser.add_argument(
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
         "--report",
         action="store_true",
         help="print the findings and the end of the log, to paste into a bug report",
     )
-    parser.add_argument("--json", action="store_true", help="print the findings as one JSON object")
+    form.add_argument("--json", action="store_true", help="print the findings as one JSON object")
 
 
 def run(args: Namespace) -> int:

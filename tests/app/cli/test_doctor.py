@@ -72,6 +72,12 @@ def test_a_model_is_described(mlxr_here: Run, random_model: Path) -> None:
     assert found["Model/chat template"]["state"] == "ok"
 
 
+def test_a_report_has_no_form_as_json(mlxr_here: Run) -> None:
+    done = mlxr_here("doctor", "--report", "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: argument --json: not allowed with argument --report")
+
+
 def test_words_name_every_section(mlxr_here: Run, random_model: Path) -> None:
     report = mlxr_here("doctor", "--model", random_model).stdout
     for area in ("System", "Engine", "Window", "Files", "Model"):
