@@ -19,12 +19,18 @@ def display_problem(environ: Mapping[str, str] | None = None) -> str:
     environ = os.environ if environ is None else environ
     if sys.platform == "darwin":
         return "" if _quartz_session() else "this login has no access to the screen"
-    platform = environ.get("QT_QPA_PLATFORM", "").partition(":")[0].partition(";")[0]
-    if platform and not platform.startswith(("xcb", "wayland")):
-        return ""  # offscreen, vnc and the like need no display
-    x11, wayland = environ.get("DISPLAY"), environ.get("WAYLAND_DISPLAY")
+    platforms = environ.get("QT_QPA_PLATFORM", "")
+    if platforms and not platforms.startswith(("xcb", "wayland")):
+        return _other_problem(platforms)
+    if "wayland" in platforms and "xcb" not in platforms:
+        x11, wayland, lack = None, environ.get("WAYLAND_DISPLAY"), "WAYLAND_DISPLAY is not set"
+    elif "xcb" in platforms and "wayland" not in platforms:
+        x11, wayland, lack = environ.get("DISPLAY"), None, "DISPLAY is not set"
+    else:
+        x11, wayland = environ.get("DISPLAY"), environ.get("WAYLAND_DISPLAY")
+        lack = "neither DISPLAY nor WAYLAND_DISPLAY is set"
     if not x11 and not wayland:
-        return "no display (neither DISPLAY nor WAYLAND_DISPLAY is set)"
+        return f"no display ({lack}{f', and QT_QPA_PLATFORM is {platforms}' if platforms else ''})"
     if wayland and (environ.get("XDG_RUNTIME_DIR") or wayland.startswith("/")) and _wayland_answers():
         return ""
     if x11 and _x11_answers(x11):
@@ -33,18 +39,34 @@ def display_problem(environ: Mapping[str, str] | None = None) -> str:
     return f"the display {tried} does not answer"
 
 
+def _other_problem(platforms: str) -> str:
+    """Whether Qt has what `platforms` names first; offscreen, vnc and the like need no display."""
+    name, folder = platforms.partition(";")[0].partition(":")[0], _platform_folder()
+    if folder is not None and folder.exists() and not (folder / f"libq{name}.so").exists():
+        return f"QT_QPA_PLATFORM is {platforms}, which Qt does not have here"
+    return ""
+
+
 def _x11_plugin_problem() -> str:
     """What Qt's X11 part misses: loaded here, a missing library is an error; loaded by Qt, it is an abort."""
-    package = find_spec("PySide6")
-    if package is None or package.origin is None:
+    folder = _platform_folder()
+    if folder is None:
         return "PySide6 is not installed"
-    plugin = Path(package.origin).parent / "Qt" / "plugins" / "platforms" / "libqxcb.so"
+    plugin = folder / "libqxcb.so"
     try:
         if plugin.exists():  # a distribution's own Qt keeps it elsewhere and brings its libraries
             ctypes.CDLL(str(plugin))
     except OSError as error:
         return f"Qt misses a library of the system ({error})"
     return ""
+
+
+def _platform_folder() -> Path | None:
+    """Where Qt's wheel keeps its platforms; None without PySide6."""
+    package = find_spec("PySide6")
+    if package is None or package.origin is None:
+        return None
+    return Path(package.origin).parent / "Qt" / "plugins" / "platforms"
 
 
 def _x11_answers(display: str) -> bool:

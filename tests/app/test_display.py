@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -38,3 +40,29 @@ def test_a_display_that_does_not_answer_is_named(environ: dict[str, str]) -> Non
 @pytest.mark.parametrize("platform", ["offscreen", "minimal", "vnc:size=800x600", "offscreen;xcb"])
 def test_platforms_without_a_display_need_none(platform: str) -> None:
     assert display_problem({"QT_QPA_PLATFORM": platform}) == ""
+
+
+def test_a_platform_that_qt_does_not_have_is_named() -> None:
+    problem = display_problem({"QT_QPA_PLATFORM": "waylnad"})
+    assert problem == "QT_QPA_PLATFORM is waylnad, which Qt does not have here"
+
+
+@pytest.mark.skipif(shutil.which("Xvfb") is None, reason="needs Xvfb")
+def test_only_a_display_of_the_kind_that_qt_is_told_to_use_counts() -> None:
+    with subprocess.Popen(
+        ["Xvfb", "-displayfd", "1", "-nolisten", "tcp"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as server:
+        assert server.stdout is not None
+        x11 = {"DISPLAY": f":{server.stdout.readline().decode().strip()}"}
+        try:
+            for platforms in ("", "xcb", "wayland;xcb"):
+                assert display_problem(x11 | {"QT_QPA_PLATFORM": platforms}) == ""
+            problem = display_problem(x11 | {"QT_QPA_PLATFORM": "wayland"})
+            assert problem == "no display (WAYLAND_DISPLAY is not set, and QT_QPA_PLATFORM is wayland)"
+        finally:
+            server.terminate()
+
+
+def test_x11_that_qt_is_told_to_use_is_not_made_up_for_by_wayland() -> None:
+    problem = display_problem({"QT_QPA_PLATFORM": "xcb", "WAYLAND_DISPLAY": "wayland-0"})
+    assert problem == "no display (DISPLAY is not set, and QT_QPA_PLATFORM is xcb)"
