@@ -42,6 +42,9 @@ PROPORTIONAL = int(QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
 _FRONT_MATTER = QTextDocument.MarkdownFeature(0x100000)
 """Of Qt's GitHub dialect: all between two lines "---" is hidden where the first one begins the text."""
 
+_STRUCK = QTextDocument.MarkdownFeature(0x200)
+"""Of Qt's GitHub dialect: words between tildes are struck out; in "~/a and ~/b" the tildes are missing."""
+
 Property = QTextFormat.Property
 
 FEATURES = (
@@ -65,7 +68,7 @@ def set_markdown(document: QTextDocument, markdown: str, theme: Theme, number: i
 
 
 def _write(document: QTextDocument, markdown: str, theme: Theme) -> None:
-    document.setMarkdown(markdown, FEATURES)
+    document.setMarkdown(markdown, FEATURES if "~~" in markdown else FEATURES & ~_STRUCK)
     cursor = QTextCursor(document)
     cursor.beginEditBlock()
     for place, block in enumerate(_blocks(document)):

@@ -41,6 +41,19 @@ def test_words_between_two_lines_across_are_shown(prose: ProseView) -> None:
     assert prose.toPlainText().split() == ["Title", "Some", "words.", "More."]
 
 
+@pytest.mark.parametrize("words", ["In ~/Library on a Mac, in ~/.local on Linux.", "From ~5~ to ~10 GB"])
+def test_tildes_are_shown_and_strike_nothing_out(prose: ProseView, words: str) -> None:
+    prose.show_markdown(words, LIGHT)
+    assert prose.toPlainText() == words
+    assert "line-through" not in prose.toHtml()
+
+
+def test_words_between_two_pairs_of_tildes_are_struck_out(prose: ProseView) -> None:
+    prose.show_markdown("~~old~~ new", LIGHT)
+    assert prose.toPlainText() == "old new"
+    assert "line-through" in prose.toHtml()
+
+
 def test_headings_have_sizes_of_ours(prose: ProseView) -> None:
     prose.show_markdown("# One\n\n## Two\n\n### Three", LIGHT)
     block = prose.document().begin()
