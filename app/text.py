@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unicodedata import bidirectional
+
 APP_NAME = "MLXR"
 
 EMPTY_TITLE = "What would you like to know?"
@@ -180,6 +182,12 @@ def unmarked(line: str) -> str:
 def untagged(words: str) -> str:
     """Words for a tooltip, where Qt takes what looks like HTML for it: a title may ask about a <p>."""
     return words.replace("<", "<\u200b").replace("&lt;", "&\u200blt;")
+
+
+def isolated(name: str) -> str:
+    """A name within a line: what is read from the right, as Arabic is, leaves all around it in its place."""
+    is_from_right = any(bidirectional(letter) in ("R", "AL") for letter in name)
+    return f"\u2068{name}\u2069" if is_from_right else name
 
 
 def elsewhere(words: str, reading: str) -> str:

@@ -277,9 +277,8 @@ class Desktop:
     def _forget(self, chat: Chat) -> None:
         self.conversation.forget(chat.id)
         self.pins.forget(chat.id)
-        self.window.toast.offer(
-            text.DELETED.format(title=chat.title), text.UNDO, lambda: self._undo_delete(chat)
-        )
+        said = text.DELETED.format(title=text.isolated(chat.title))
+        self.window.toast.offer(said, text.UNDO, lambda: self._undo_delete(chat))
 
     def _undo_delete(self, chat: Chat) -> None:
         self.chats.undo_delete(chat)

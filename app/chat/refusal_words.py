@@ -90,4 +90,4 @@ def _name(chat: str, title_of: Callable[[str], str]) -> str:
     title = title_of(chat)
     if len(title) > LONGEST_TITLE:  # a button is one line
         title = title[: LONGEST_TITLE - 1].rstrip() + "…"
-    return f"“{title}”" if title else "another chat"
+    return f"“{text.isolated(title)}”" if title else "another chat"

@@ -15,7 +15,7 @@ from app.appearance import Appearance
 from app.dashboard.cache_view_model import CacheViewModel, Page
 from app.dashboard.page_cells import Grid, Inks, grid_for, paint
 from app.dashboard.palette import colour_of
-from app.text import untagged
+from app.text import isolated, untagged
 from app.theme import Theme
 from engine import CACHED, ON_SSD, PINNED, RUNNING, SHARED, PageMap
 
@@ -94,7 +94,7 @@ class PageMapView(QWidget):
         """What hovering says of a page."""
         if not page.state:
             return f"Page {page.number}: free"
-        titles = [self._title_of(chat) or NOBODY for chat in page.chats] or [NOBODY]
+        titles = [isolated(self._title_of(chat)) or NOBODY for chat in page.chats] or [NOBODY]
         said = [f"Page {page.number}: {', '.join(titles)}"]
         if page.state & RUNNING:
             said.append("in use now")

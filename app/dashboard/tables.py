@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.text import untagged
+from app.text import isolated, untagged
 
 ROW_HEIGHT = 28
 LONG = 12
@@ -85,8 +85,9 @@ def write(table: QTableWidget, place: int, column: int, words: str) -> None:
         head = table.horizontalHeaderItem(column)
         item.setTextAlignment(Qt.AlignmentFlag(head.textAlignment()) if head else _LEFT)
         table.setItem(place, column, item)
-    if item.text() != words:
-        item.setText(words)
+    shown = isolated(words)
+    if item.text() != shown:
+        item.setText(shown)
         item.setToolTip(untagged(words) if len(words) > LONG else "")
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextLayout
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from app.text import untagged
+from app.text import DELETED, WAY_EVICT, isolated, untagged
 
 
 def drawn(qtbot: QtBot, words: str, form: Qt.TextFormat) -> QLabel:
@@ -36,3 +37,38 @@ def test_a_tooltip_shows_words_as_they_are(qtbot: QtBot, words: str) -> None:
     plain = drawn(qtbot, words, Qt.TextFormat.PlainText)
     assert tip.size() == plain.size()
     assert tip.grab().toImage() == plain.grab().toImage()
+
+
+def as_seen(words: str) -> str:
+    """The letters in the order in which Qt draws them, from the left; no marks for directions."""
+    layout = QTextLayout(words)
+    layout.beginLayout()
+    layout.createLine().setLineWidth(10_000)
+    layout.endLayout()
+    placed = [
+        (point.x(), words[place])
+        for run in layout.glyphRuns(0, len(words), QTextLayout.GlyphRunRetrievalFlag.RetrieveAll)
+        for point, place in zip(run.positions(), run.stringIndexes(), strict=True)
+    ]
+    return "".join(letter for _, letter in sorted(placed) if letter not in "\u2068\u2069")
+
+
+TITLE = "\u05d0\u05d1 \u05d2\u05d3…"
+"""In Hebrew: it is read from the right, and what cuts it short is at its left end."""
+
+
+@pytest.mark.parametrize(
+    ("words", "seen"),
+    [
+        (
+            WAY_EVICT.format(chat=f"“{isolated(TITLE)}”", amount="9 pages"),
+            f"Let go of the memory of “{TITLE[::-1]}”, 9 pages",
+        ),
+        (DELETED.format(title=isolated(TITLE)), f"Deleted “{TITLE[::-1]}”"),
+        (DELETED.format(title=isolated("What is a page?")), "Deleted “What is a page?”"),
+    ],
+)
+def test_a_name_that_is_read_from_the_right_leaves_the_line_around_it(
+    qtbot: QtBot, words: str, seen: str
+) -> None:
+    assert as_seen(words) == seen

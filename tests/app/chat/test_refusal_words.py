@@ -10,7 +10,7 @@ import pytest
 from app.chat.refusal_words import failure_words, way_words, ways_for, ways_of
 from engine import Failed, Refusal, WayOut
 
-TITLES = {"c1": "Kernels", "c2": "Kernels, and what they are good for"}
+TITLES = {"c1": "Kernels", "c2": "Kernels, and what they are good for", "c3": "\u05d0\u05d1"}
 
 
 def title_of(chat_id: str) -> str:
@@ -25,6 +25,7 @@ def title_of(chat_id: str) -> str:
         (WayOut("fewer answers", 1), "Ask for one answer"),
         (WayOut("evict", 96, "c1"), "Let go of the memory of “Kernels”, 96 pages"),
         (WayOut("evict", 96, "c2"), "Let go of the memory of “Kernels, and what they are good…”, 96 pages"),
+        (WayOut("evict", 96, "c3"), "Let go of the memory of “\u2068\u05d0\u05d1\u2069”, 96 pages"),
         (WayOut("evict", 96, "gone"), "Let go of the memory of another chat, 96 pages"),
         (WayOut("smaller context", 4096), "Answer within a context of 4,096 tokens"),
         (WayOut("larger context", 2048), "Allow more in this model's settings, up to 2,048 tokens"),

@@ -56,3 +56,14 @@ def test_words_that_are_cut_off_fill_their_cell_and_are_whole_on_hover(
     inked = (x for x in range(cell.width()) if any(drawn.pixelColor(x, y) != ground for y in lines))
     last = max(inked)
     assert last > 0.8 * cell.width()
+
+
+def test_a_title_that_is_read_from_the_right_keeps_its_end_beside_it(
+    qtbot: QtBot, appearance: Appearance
+) -> None:
+    holder = QWidget()
+    qtbot.addWidget(holder)
+    table = plain_table(holder, COLUMNS, "A table")
+    fill(table, [("\u05d0\u05d1…", "1", "2"), ("A title…", "1", "2")], most=8)
+    items = [table.item(row, 0) for row in range(2)]
+    assert [item and item.text() for item in items] == ["\u2068\u05d0\u05d1…\u2069", "A title…"]
