@@ -45,10 +45,13 @@ _FRONT_MATTER = QTextDocument.MarkdownFeature(0x100000)
 _STRUCK = QTextDocument.MarkdownFeature(0x200)
 """Of Qt's GitHub dialect: words between tildes are struck out; in "~/a and ~/b" the tildes are missing."""
 
+_UNDERLINED = QTextDocument.MarkdownFeature(0x4000)
+"""Of Qt's GitHub dialect: "_words_" and "__words__" are underlined, and neither italic nor bold."""
+
 Property = QTextFormat.Property
 
 FEATURES = (
-    QTextDocument.MarkdownFeature.MarkdownDialectGitHub & ~_FRONT_MATTER
+    QTextDocument.MarkdownFeature.MarkdownDialectGitHub & ~_FRONT_MATTER & ~_UNDERLINED
     | QTextDocument.MarkdownFeature.MarkdownNoHTML
 )
 """What a model writes is text: its HTML is shown, never obeyed."""

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QUrl
-from PySide6.QtGui import QDesktopServices, QImage, QTextBlockFormat, QTextDocument, QTextTable
+from PySide6.QtGui import (
+    QDesktopServices,
+    QFont,
+    QImage,
+    QTextBlockFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextTable,
+)
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
@@ -46,6 +54,18 @@ def test_tildes_are_shown_and_strike_nothing_out(prose: ProseView, words: str) -
     prose.show_markdown(words, LIGHT)
     assert prose.toPlainText() == words
     assert "line-through" not in prose.toHtml()
+
+
+@pytest.mark.parametrize("mark", ["*", "_"])
+def test_words_are_stressed_by_asterisks_and_by_underscores(prose: ProseView, mark: str) -> None:
+    prose.show_markdown(f"{mark}first{mark} and {mark * 2}second{mark * 2}", LIGHT)
+    assert prose.toPlainText() == "first and second"
+    cursor = QTextCursor(prose.document())
+    cursor.setPosition(1)
+    assert cursor.charFormat().fontItalic()
+    cursor.movePosition(QTextCursor.MoveOperation.End)
+    assert cursor.charFormat().fontWeight() >= QFont.Weight.Bold
+    assert "underline" not in prose.toHtml()
 
 
 def test_words_between_two_pairs_of_tildes_are_struck_out(prose: ProseView) -> None:
