@@ -20,6 +20,7 @@ from app.models.model_words import ago, joined
 from app.models.offers import OffersViewModel
 from app.models.repo_view_model import RepoViewModel
 from app.widgets.choice_menu import ChoiceMenu
+from app.widgets.key_frame import KeyFrame
 from app.widgets.link_button import link_button
 from app.widgets.plain_label import plain_label
 
@@ -59,6 +60,7 @@ class RepoPane(QScrollArea):
     ) -> None:
         super().__init__(parent)
         self.setObjectName("repo")
+        self.setAccessibleName("Chosen model")
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._appearance = appearance
@@ -75,6 +77,7 @@ class RepoPane(QScrollArea):
         repo.changed.connect(self._show)
         offers.changed.connect(self._show_offers)
         appearance.changed.connect(self._restyle)
+        KeyFrame(self)
         self._show()
 
     @property

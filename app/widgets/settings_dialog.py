@@ -84,6 +84,7 @@ class SettingsDialog(QDialog):
         column.addWidget(where)
         column.addStretch(1)
         self.scrolled = FittingScroll(sections)
+        self.scrolled.setAccessibleName("Settings")
         self.scrolled.grown.connect(self._fit)
         self._wanted = 0
         whole = QVBoxLayout(self)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QAccessible, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.dashboard.dashboard_page import PANES
 from app.models.library_view import LibraryView
+from app.models.repo_pane import RepoPane
 from app.widgets.key_frame import KeyFrame
 from app.widgets.settings_dialog import SettingsDialog
 from app.wiring import Desktop
@@ -20,7 +21,7 @@ MOST = 60
 
 
 def stops(qtbot: QtBot, window: QWidget) -> list[str]:
-    """Names of all that the Tab key reaches in `window`, each of which it must show."""
+    """Names of all that the Tab key reaches in `window`, each of which it must show and name."""
     window.activateWindow()
     qtbot.waitUntil(window.isActiveWindow)
     QTest.keyClick(QApplication.focusWidget() or window, Qt.Key.Key_Tab)
@@ -29,6 +30,8 @@ def stops(qtbot: QtBot, window: QWidget) -> list[str]:
         stop = QApplication.focusWidget()
         assert stop
         name = f"{type(stop).__name__} {stop.accessibleName()}"
+        told = QAccessible.queryAccessibleInterface(stop).text(QAccessible.Text.Name)
+        assert told, f"a screen reader has no name for {name}"
         with_keys = _look(window)
         stop.clearFocus()
         assert with_keys != _look(window), f"nothing shows that the keys are at {name}"
@@ -104,6 +107,14 @@ def test_on_the_models_page(desktop: Desktop, qtbot: QtBot) -> None:
     (models,) = desktop.window.findChildren(LibraryView)
     qtbot.waitUntil(lambda: models.model().rowCount() > 0)
     assert "LibraryView My models" in stops(qtbot, desktop.window)
+
+
+def test_where_models_are_found(desktop: Desktop, qtbot: QtBot) -> None:
+    desktop.models_door.discover()
+    qtbot.waitUntil(lambda: bool(desktop.window.findChildren(RepoPane)))
+    (repo,) = desktop.window.findChildren(RepoPane)
+    qtbot.waitUntil(repo.isVisible)
+    assert "RepoPane Chosen model" in stops(qtbot, desktop.window)
 
 
 def test_in_settings(desktop: Desktop, qtbot: QtBot) -> None:
