@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import (
     QBrush,
     QColor,
+    QFont,
     QFontDatabase,
     QTextBlock,
     QTextBlockFormat,
@@ -20,6 +21,7 @@ from PySide6.QtGui import (
     QTextLength,
     QTextListFormat,
     QTextTable,
+    QTextTableCell,
 )
 
 from app.chat.blocks import Rows
@@ -236,9 +238,22 @@ def _style_table(table: QTextTable, theme: Theme) -> None:
     style.setTopMargin(2)
     style.setAlignment(Qt.AlignmentFlag.AlignLeft)
     table.setFormat(style)
+    _mend_head(table.cellAt(0, 0))
     for column in range(table.columns() if table.rows() > 1 else 0):  # Qt aligns all but the head
         head = table.cellAt(0, column).firstCursorPosition()
         below = table.cellAt(1, column).firstCursorPosition().blockFormat()
         aligned = QTextBlockFormat()
         aligned.setAlignment(below.alignment())
         head.mergeBlockFormat(aligned)
+
+
+def _mend_head(first: QTextTableCell) -> None:
+    """Behind a quotation Qt puts a line more into a table's first cell, whose words are not bold then."""
+    cursor = first.firstCursorPosition()
+    if cursor.block() == first.lastCursorPosition().block():
+        return
+    cursor.deleteChar()
+    cursor.setPosition(first.lastPosition(), QTextCursor.MoveMode.KeepAnchor)
+    bold = QTextCharFormat()
+    bold.setFontWeight(QFont.Weight.Bold)
+    cursor.mergeCharFormat(bold)

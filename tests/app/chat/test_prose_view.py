@@ -249,3 +249,16 @@ def test_the_head_of_a_table_is_aligned_as_its_rows(prose: ProseView) -> None:
     for head, row in zip("abc", "123", strict=True):
         assert shown[head].alignment() == shown[row].alignment()
     assert shown["b"].alignment() != shown["c"].alignment()
+
+
+@pytest.mark.parametrize("above", ["> A quotation.", "Words."])
+def test_the_head_of_a_table_is_one_bold_line_whatever_is_above(prose: ProseView, above: str) -> None:
+    prose.show_markdown(f"{above}\n\n| first | second |\n|---|---:|\n| 1 | 2 |", LIGHT)
+    (table,) = (
+        frame for frame in prose.document().rootFrame().childFrames() if isinstance(frame, QTextTable)
+    )
+    for column, words in enumerate(("first", "second")):
+        cell = table.cellAt(0, column)
+        assert cell.firstCursorPosition().block().text() == words
+        assert cell.firstCursorPosition().block() == cell.lastCursorPosition().block()
+        assert cell.lastCursorPosition().charFormat().fontWeight() >= QFont.Weight.Bold
