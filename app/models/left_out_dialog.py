@@ -19,6 +19,7 @@ from app import text
 from app.amounts import size
 from app.library.records import LeftOut
 from app.widgets.done_button import done_button
+from app.widgets.key_frame import KeyFrame
 from app.widgets.plain_label import plain_label
 
 TITLE = "Not whole or not readable"
@@ -46,9 +47,11 @@ class LeftOutDialog(QDialog):
         inside.addStretch(1)
         scroll = QScrollArea()
         scroll.setObjectName("leftOut")
+        scroll.setAccessibleName(TITLE)
         scroll.setWidgetResizable(True)
         scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setWidget(rows)
+        KeyFrame(scroll)
         scroll.setFixedHeight(min(MOST_HEIGHT, rows.heightForWidth(WIDTH - 72)))
         buttons = QHBoxLayout()
         buttons.addStretch(1)

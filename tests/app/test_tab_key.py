@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible, QImage
@@ -9,7 +11,10 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.appearance import Appearance
 from app.dashboard.dashboard_page import PANES
+from app.library.records import LeftOut
+from app.models.left_out_dialog import TITLE, LeftOutDialog
 from app.models.library_view import LibraryView
 from app.models.repo_pane import RepoPane
 from app.widgets.key_frame import KeyFrame
@@ -115,6 +120,13 @@ def test_where_models_are_found(desktop: Desktop, qtbot: QtBot) -> None:
     (repo,) = desktop.window.findChildren(RepoPane)
     qtbot.waitUntil(repo.isVisible)
     assert "RepoPane Chosen model" in stops(qtbot, desktop.window)
+
+
+def test_among_what_is_no_model(qtbot: QtBot, appearance: Appearance) -> None:
+    dialog = LeftOutDialog([LeftOut(Path(f"/models/{number}"), "no weights") for number in range(30)])
+    qtbot.addWidget(dialog)
+    dialog.show()
+    assert f"QScrollArea {TITLE}" in stops(qtbot, dialog)
 
 
 def test_in_settings(desktop: Desktop, qtbot: QtBot) -> None:
