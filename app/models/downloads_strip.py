@@ -19,6 +19,7 @@ from app.appearance import Appearance
 from app.models.downloads_view_model import DownloadState, DownloadsViewModel
 from app.models.model_words import download_words
 from app.widgets.icon_button import IconButton
+from app.widgets.key_frame import KeyFrame
 from app.widgets.plain_label import plain_label
 
 STEPS = 1000
@@ -125,6 +126,7 @@ class DownloadsStrip(QScrollArea):
         self._column.setContentsMargins(0, EDGE - 1, 0, EDGE)
         self._column.setSpacing(0)
         self.setWidget(inner)
+        KeyFrame(self)
         downloads.changed.connect(self._show)
         self._fill()
         if not self._rows:  # not shown here otherwise: without a parent it would be a window

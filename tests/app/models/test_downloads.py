@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
 
 from app.downloads.events import Failed, Finished, Paused, Prepared, Progress, Queued, Retrying, Verifying
 from app.downloads.wanted import Plan, PlannedFile, Wanted
@@ -93,6 +94,25 @@ def test_a_download_goes_on_after_a_restart(
     again.window.toast._button.click()
     scene.wait(lambda: again.models.state.phase == "ready")
     assert again.models.state.path.startswith(str(hub_home.cache))
+
+
+def test_one_sees_that_the_keys_are_with_the_downloads(
+    open_desktop: OpenDesktop, open_scene: OpenScene, hub: HubServer
+) -> None:
+    hub.update(repo("org/first"))
+    hub.faults.add(stall := Fault(WEIGHTS, "stall", at=1_000_000))
+    scene = open_scene(open_desktop())
+    begin(scene, "org/first")
+    hub.faults.wait(stall)
+    strip, window = scene.page.downloads, scene.desktop.window
+    window.activateWindow()
+    scene.wait(lambda: window.isActiveWindow() and strip.isVisible())
+    without = strip.grab().toImage()
+    strip.setFocus(Qt.FocusReason.TabFocusReason)
+    assert strip.hasFocus()
+    ground, accent = (image.pixelColor(1, strip.height() // 2) for image in (without, strip.grab().toImage()))
+    assert ground != accent
+    assert accent.name() == scene.desktop.appearance.theme.accent
 
 
 def test_one_is_cancelled_while_another_waits(
