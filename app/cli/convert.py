@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
@@ -99,4 +100,4 @@ def result_lines(done: Converted, title: str) -> list[str]:
     lines = [f"{title}: {before} of weights are {after} in {done.path}{packed}"]
     if done.left:
         lines.append(f"{len(done.left)} stayed as they were: they do not divide into groups ({done.left[0]})")
-    return [*lines, f"chat with it: mlxr chat --model {done.path}"]
+    return [*lines, f"chat with it: mlxr chat --model {shlex.quote(str(done.path))}"]
