@@ -25,7 +25,7 @@ def takes_heads(shape: AttentionShape) -> bool:
 class MatmulPages:
     """Normalises, projects and rotates rows, and writes their keys and values to pages: see PageWrite.
 
-    Before others may see it, a page that these rows go on with is copied in passing: copy-on-write.
+    The page that the rows go on with gets, in the same launch, what another has before them: copy-on-write.
 
     Args:
         executor: what runs the kernel.

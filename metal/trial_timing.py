@@ -141,10 +141,7 @@ def time_candidates(
         return times
     fastest = min(times[name] for name in names[1:])
     near = {name: times[name] for name in names[1:] if times[name] <= plan.clearly * fastest}
-    links = max(full, min(plan.most_links, round(plan.device_s / (1e-6 * fastest))))
-    return times | _by_device(
-        near, lambda name, busy_s: chains.on_device(name, links, keep_busy, busy_s), links, plan.device_rounds
-    )
+    return times | _by_device(near, chains, keep_busy, plan, full)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,22 +185,25 @@ class _Chains:
 
 
 def _by_device(
-    near: Round, on_device: Callable[[str, float], float], links: int, rounds: int
+    near: Round, chains: _Chains, keep_busy: KeepBusy, plan: TimingPlan, full: int
 ) -> dict[str, float]:
     """Microseconds of these again: the fastest's, and as many times as much as a busy device takes longer.
 
     Args:
         near: their microseconds, host and all.
-        on_device: seconds of a link, by name and for how long the device is kept busy before.
-        links: of a chain.
-        rounds: of all of them.
+        full: links of the race's chains; there are no fewer.
     """
     if len(near) < 2:
         return {}
+    fastest = min(near.values())
+    links = max(full, min(plan.most_links, round(plan.device_s / (1e-6 * fastest))))
     busy_s = 1.5e-6 * links * max(near.values())
-    measured = [{name: on_device(name, busy_s) for name in near} for _ in range(rounds)]
+    measured = [
+        {name: chains.on_device(name, links, keep_busy, busy_s) for name in near}
+        for _ in range(plan.device_rounds)
+    ]
     seconds = {name: max(1e-9, median(one[name] for one in measured)) for name in near}
-    fastest, least = min(near.values()), min(seconds.values())
+    least = min(seconds.values())
     return {name: fastest * taken / least for name, taken in seconds.items()}
 
 
