@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event, Lock
 from weakref import ref
 
@@ -30,11 +31,12 @@ from engine.kv.window import first_seen
 from engine.layers.decoder import Decoder
 from engine.layers.host_math import Floats
 from engine.loading.thread import nothing_is_read
-from engine.machine.processors import ENGINE_THREAD, apart, halves, usable
+from engine.machine.processors import ENGINE_THREAD, apart, halves, step_aside, usable
 
 log = logging.getLogger(__name__)
 
-_NAME = "mlxr-aside"
+NAME = "mlxr-aside"
+"""Of the thread that hears of chunks, for the system."""
 
 _STORED = 1 << 19
 """Bytes stored in a step beside answers: the first to write to a page of memory since a fork copies it."""
@@ -182,7 +184,7 @@ class Aside:
         # Elsewhere a process that is forked may not use what the system's own libraries have begun.
         self.is_possible = sys.platform == "linux" and usable() > 1
         self._broken, self.failure = 0, ""
-        self._watcher = ThreadPoolExecutor(1, _NAME)
+        self._watcher = ThreadPoolExecutor(1, NAME, partial(step_aside, NAME, 0))
         shape = decoder.attention[0].shape
         self._a_step = max(1, _STORED // (2 * shape.kv_heads * shape.head_dim * 4))
 

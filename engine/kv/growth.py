@@ -14,6 +14,7 @@ import mlx.core as mx
 from engine.cpu.host_view import host_view
 from engine.kv.pool_spans import bits
 from engine.machine.machine import device_kind
+from engine.machine.processors import step_aside
 from engine.worker import Worker
 
 _BESIDE = mx.new_thread_local_stream(mx.cpu)
@@ -22,7 +23,10 @@ _BESIDE = mx.new_thread_local_stream(mx.cpu)
 _NAME = "mlxr-arena"
 """Of the thread that builds on a CPU while the engine's computes."""
 
-_builder = Worker(_NAME)
+_NICER = 3
+"""As who computes prompts: it may have their processor meanwhile."""
+
+_builder = Worker(_NAME, partial(step_aside, _NAME, _NICER))
 
 _begun = WeakSet[Future[list[mx.array]]]()
 """What such threads were asked for."""

@@ -19,7 +19,7 @@ from engine import (
     TextChunk,
     UnloadModel,
 )
-from engine.cpu import aside_process, crew
+from engine.cpu import aside, aside_process, crew
 from engine.cpu.aside import AsideChunk
 from engine.machine.processors import ENGINE_THREAD
 from engine.pacing.prompt_chunks import _PATIENCE
@@ -85,7 +85,10 @@ def test_the_chat_s_threads_and_the_prompt_s_keep_apart_meanwhile(
     say, file = aside_process._Chunk._say, tmp_path / "seen"
 
     def noted(self: aside_process._Chunk) -> None:
-        wanted = (os.getppid(), ENGINE_THREAD), (os.getpid(), crew.NAME), (os.getpid(), aside_process.NAME)
+        wanted = (
+            *((os.getppid(), ENGINE_THREAD), (os.getpid(), crew.NAME), (os.getpid(), aside_process.NAME)),
+            (os.getppid(), aside.NAME),
+        )
         found = [threads(*each) for each in wanted]
         while any(len(processors) > 1 for processors in found[0]):
             time.sleep(0.001)  # the engine's are kept to one once the chunk before has ended
@@ -99,12 +102,13 @@ def test_the_chat_s_threads_and_the_prompt_s_keep_apart_meanwhile(
         listener.finished(LONG.id)
         seen = [json.loads(line) for line in file.read_text().splitlines()]
         assert len(seen) == 2 * 3
-        for engines, helpers, its in seen:
+        for engines, helpers, its, watching in seen:
             assert len(engines) >= 2  # and MLX's for it
             assert len(its) >= 2
             assert all(processors == [min(two)] for processors in (*engines, *helpers))
             assert all(processors == [max(two)] for processors in its)
-        assert any(helpers for _, helpers, _ in seen)
+            assert watching == [[max(two)]]
+        assert any(helpers for _, helpers, *_ in seen)
         until = time.monotonic() + PATIENCE
         while any(processors != sorted(two) for processors in threads(os.getpid(), ENGINE_THREAD)):
             assert time.monotonic() < until  # a chunk is through a little before they are let go

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, current_thread, main_thread
 
@@ -14,6 +16,8 @@ from engine.kv.arena import Arena
 from engine.kv.growth import settle
 from engine.kv.page_table import Span
 from engine.machine.machine import device_kind
+from engine.machine.processors import ENGINE_THREAD, name_thread
+from engine.worker import end_workers
 from tests.engine.kv.arenas import BITS, DIM, HEADS, LAYERS, SIZE, address, kept, some
 
 
@@ -89,8 +93,35 @@ def test_on_a_cpu_nobody_waits_for_what_is_built_ahead(monkeypatch: pytest.Monke
     assert (arena.pages, growing.ahead_bytes) == (64, 0)
 
 
+needs_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux lists a process's threads, MLX's too"
+)
+
+
 @needs_cpu
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists a process's threads, MLX's too")
+@needs_linux
+def test_of_two_processors_it_is_built_on_the_one_that_answers_leave(two: set[int]) -> None:
+    """By a thread that the engine's starts, and by MLX's for it: beside answers, which wait for neither."""
+    end_workers()
+    arena = Arena(LAYERS, HEADS, DIM, SIZE, mx.float32)
+    with ThreadPoolExecutor(1, "", name_thread, (ENGINE_THREAD,)) as engine:
+        assert not engine.submit(arena.growing.build_ahead, 10, 1000).result()
+        settle()
+        tasks = [task for task in Path("/proc/self/task").iterdir() if _name(task) == "mlxr-arena"]
+        assert len(tasks) >= 2
+        assert all(os.sched_getaffinity(int(task.name)) == {max(two)} for task in tasks)
+    end_workers()
+
+
+def _name(task: Path) -> str:
+    try:
+        return (task / "comm").read_text().strip()
+    except OSError:  # it is over by now
+        return ""
+
+
+@needs_cpu
+@needs_linux
 def test_many_arenas_leave_no_more_threads_than_one() -> None:
     """MLX ends none of its own, of which each thread that has it compute has one."""
     threads = list[int]()

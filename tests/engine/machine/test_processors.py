@@ -11,7 +11,7 @@ from threading import get_native_id
 
 import pytest
 
-from engine.machine.processors import Halves, apart, halves, keep, name_thread
+from engine.machine.processors import Halves, apart, halves, keep, name_thread, step_aside
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps threads to processors")
 
@@ -79,3 +79,13 @@ def test_only_of_two_processors_each_has_one(
     found = halves()
     assert (found.answers, found.prompt, found.both) == (answers, prompt, processors)
     assert found.are_apart == (len(processors) == 2)
+
+
+def test_who_works_beside_answers_is_nicer_and_of_two_processors_on_the_other(two: set[int]) -> None:
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    with ThreadPoolExecutor(1, "", step_aside, ("aside-here", 3)) as aside, ThreadPoolExecutor(1) as late:
+        for thread in (aside.submit(get_native_id).result(), aside.submit(started, late).result()):
+            assert Path(f"/proc/self/task/{thread}/comm").read_text() == "aside-here\n"
+            assert os.sched_getaffinity(thread) == {max(two)}
+            assert os.getpriority(os.PRIO_PROCESS, thread) == usual + 3
+    assert os.sched_getaffinity(0) == two
