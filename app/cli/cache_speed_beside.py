@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -16,8 +17,9 @@ from engine import Generate, SamplingParams
 GROUP = "a chat beside a long prompt"
 CHAT = 64
 """Tokens of the chat's prompt."""
-ALONE = 100
-"""Tokens that the chat writes alone, before the prompt comes and after it."""
+FEWEST_ALONE, MOST_ALONE = 100, 500
+"""Tokens that the chat writes alone, before the prompt comes and after it: of a hundred gaps the longest
+percent is one, whatever that one waited for. Fewer where the prompt is short, and the chat beside it too."""
 PAIRS_A_RUN = 3
 """The prompt is long, and each run holds hundreds of gaps."""
 
@@ -74,12 +76,12 @@ def _gap_rows(scene: Scene, runs: Sequence[_Run], share: int) -> Iterator[Row]:
 def _once(client: EngineClient, length: int, number: int) -> _Run:
     # Made before the chat begins: to make so many tokens holds Python's lock for as long as some gaps are.
     first, asked, last = (request(prompt_tokens(length, number, seed), chat="") for seed in (1, 2, 4))
-    alone = [client.run(first)]
+    alone, tokens = [client.run(first)], max(FEWEST_ALONE, min(length // 16, MOST_ALONE))
     chat = client.send(_chat(number))
-    client.wait_for_tokens(chat, ALONE)
+    client.wait_for_tokens(chat, tokens)
     beside = client.run(asked)
     written = chat.marks[-1].tokens if chat.marks else 0
-    client.wait_for_tokens(chat, written + ALONE)
+    client.wait_for_tokens(chat, written + tokens)
     client.cancel(chat)
     # Before and behind: a machine whose speed changes meanwhile would be taken for the chat's doing.
     alone.append(client.run(last))
@@ -119,4 +121,4 @@ def gaps(marks: Sequence[Mark]) -> tuple[float, ...]:
 
 def quantile(values: Sequence[float], share: float) -> float:
     """The smallest value that at least `share` of them do not exceed."""
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+    return sorted(values)[max(1, math.ceil(round(share * len(values), 6))) - 1]

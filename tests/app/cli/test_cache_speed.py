@@ -117,7 +117,9 @@ def test_gaps_are_of_single_tokens() -> None:
     assert gaps([Mark(1.0, 1)]) == ()
     assert gaps([Mark(1.0, 1), Mark(1.5, 2), Mark(1.6, 2)]) == (0.5,)  # what was held back came at the end
     values = tuple(float(number) for number in range(1, 101))
-    assert (quantile(values, 0.5), quantile(values, 0.99), quantile((7.0,), 0.99)) == (51.0, 100.0, 7.0)
+    assert (quantile(values, 0.5), quantile(values, 0.99), quantile((7.0,), 0.99)) == (50.0, 99.0, 7.0)
+    assert [quantile(values[:count], 0.99) for count in (99, 3)] == [99.0, 3.0]
+    assert quantile(tuple(range(700)), 0.07) == 48  # 0.07 · 700 is a little more than 49
 
 
 def test_a_batchs_rate_is_of_the_time_when_all_decode() -> None:
