@@ -1,7 +1,8 @@
 """How long candidates take: chains of dependent launches, all candidates in turn, medians.
 
-Where the host takes longer to send a launch than the device to run it, a chain tells little of kernels that
-are near each other. So those are timed once more, sent while the device is busy with something else.
+Where the host takes longer to send a launch than the device to run it, a chain tells little of kernels, whose
+sending takes it the same. So these are told apart sent while the device is busy with something else, and the
+quickest of them races the built-in, which the host may send more slowly, or more quickly.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ class TimingPlan:
         few_links, most_links: of a chain. Where the built-in has fewer in the race, and a look finds another
             that is twice as fast, slots are meant for that one, and all are looked at again: in so few links
             it would be waiting for them that takes long.
-        looks: rounds of the look.
+        looks: rounds of the look; twice as many where the host's part of it is the larger.
         fewest, rounds: of the race, the look's among them where its chains are as long.
         case_s: no further round of the race but the fewest begins after this long.
         clearly, slightly: a candidate whose best chain takes this many times the best median is left out
             after the look, and in the race.
+        roughly: a kernel whose best look takes this many times the best kernel's is not sent to a busy
+            device: what a host took of a look may be as much as all the rest.
         device_s, device_rounds: how long a chain that is sent to a busy device should take, and how often:
             what such a chain takes is known to some 50 µs, and kernels may differ by one each.
     """
@@ -51,6 +54,7 @@ class TimingPlan:
     case_s: float = 0.06
     clearly: float = 1.25
     slightly: float = 1.05
+    roughly: float = 2.0
     device_s: float = 0.002
     device_rounds: int = 7
 
@@ -109,8 +113,8 @@ def time_candidates(
     The fastest's is the median over its chains. Another's is as many times that as its chains took of the
     fastest's in the same rounds, in the median: what slows the machine down for a while slows both.
 
-    With `keep_busy`, kernels that are near the fastest of them are as many times as slow as that as a busy
-    device takes longer for them.
+    With `keep_busy`, kernels are as many times as slow as the fastest of them as a busy device takes longer
+    for them, but for those that a look finds far behind.
 
     Args:
         names: the candidates, the built-in first; each has run before.
@@ -123,25 +127,32 @@ def time_candidates(
     """
 
     chains = _Chains(case, before, clock, includes_build=not is_lazy or case.counts_host)
-    end = clock() + plan.case_s
+    busy = None if case.counts_host else keep_busy
+    began = clock()
     for name in names:
         chains.seconds(name, 1)  # what is made once for each candidate
     link_s = _link_s(lambda count: chains.seconds(names[0], count), plan)
     look, full = plan.links(link_s)
-    looked = [chains.round(dict.fromkeys(names, look)) for _ in range(plan.looks)]
+    looked = [
+        chains.round(dict.fromkeys(names, look)) for _ in range(plan.looks * (1 if busy is None else 2))
+    ]
     fastest_s = min(min(one.values()) for one in looked)
     if full < plan.few_links and 2 * fastest_s < link_s:
         short, (look, full) = look, plan.links(fastest_s)
         counts = {name: min(look, int(plan.alone_s / seconds)) for name, seconds in looked[-1].items()}
         longer = {name: count for name, count in counts.items() if count > short}
         looked = [{**one, **chains.round(longer)} for one in looked]
-    raced = _race(chains.round, looked, plan, links=(look, full), is_over=lambda: clock() > end)
-    times = _microseconds(names, looked, raced)
-    if keep_busy is None or case.counts_host:
-        return times
-    fastest = min(times[name] for name in names[1:])
-    near = {name: times[name] for name in names[1:] if times[name] <= plan.clearly * fastest}
-    return times | _by_device(near, chains, keep_busy, plan, full)
+    device_s, fastest = dict[str, float](), names[0]
+    if busy is not None:
+        device_s = _by_device(_near(looked, names[1:], plan.roughly), looked, chains, busy, plan)
+        fastest = min(device_s, key=lambda name: device_s[name])
+        others = device_s.keys() - {fastest}
+        looked = [{name: taken for name, taken in one.items() if name not in others} for one in looked]
+        began = clock()
+    until = began + plan.case_s
+    raced = _race(chains.round, looked, plan, links=(look, full), is_over=lambda: clock() > until)
+    times = _microseconds(list(looked[0]), looked, raced)
+    return times | {name: times[fastest] * taken / device_s[fastest] for name, taken in device_s.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,26 +196,17 @@ class _Chains:
 
 
 def _by_device(
-    near: Round, chains: _Chains, keep_busy: KeepBusy, plan: TimingPlan, full: int
-) -> dict[str, float]:
-    """Microseconds of these again: the fastest's, and as many times as much as a busy device takes longer.
-
-    Args:
-        near: their microseconds, host and all.
-        full: links of the race's chains; there are no fewer.
-    """
-    if len(near) < 2:
-        return {}
-    fastest = min(near.values())
-    links = max(full, min(plan.most_links, round(plan.device_s / (1e-6 * fastest))))
-    busy_s = 1.5e-6 * links * max(near.values())
+    names: Sequence[str], looked: Sequence[Round], chains: _Chains, keep_busy: KeepBusy, plan: TimingPlan
+) -> Round:
+    """What a busy device takes for a launch of each of these."""
+    slowest = max(min(one[name] for one in looked) for name in names)
+    links = max(1, min(plan.most_links, round(plan.device_s / slowest)))
+    busy_s = 1.5 * links * slowest
     measured = [
-        {name: chains.on_device(name, links, keep_busy, busy_s) for name in near}
+        {name: chains.on_device(name, links, keep_busy, busy_s) for name in names}
         for _ in range(plan.device_rounds)
     ]
-    seconds = {name: max(1e-9, median(one[name] for one in measured)) for name in near}
-    least = min(seconds.values())
-    return {name: fastest * taken / least for name, taken in seconds.items()}
+    return {name: max(1e-9, median(one[name] for one in measured)) for name in names}
 
 
 def _link_s(chain: Callable[[int], float], plan: TimingPlan) -> float:
