@@ -1,5 +1,6 @@
 """The three ways to run a kernel's text: MLX's Metal, MLX's CUDA, and the host emulator."""
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -51,6 +52,14 @@ class Signature:
 Launcher = Callable[[Request], list[mx.array]]
 _Key = tuple[KernelSource, str, Signature]  # with the text of its features: 1 and 1.0 are equal
 _Dtypes = tuple[tuple[tuple[mx.Dtype, bool], ...], tuple[mx.Dtype, ...]]  # inputs', with what is `constant`
+_MLXKernel = Callable[..., list[mx.array]]
+_CUDA_TYPES = {
+    mx.float32: "float",
+    mx.float16: "__half",
+    mx.bfloat16: "__nv_bfloat16",
+    mx.int32: "int32_t",
+    mx.uint32: "uint32_t",
+}
 
 
 class Executor(Protocol):
@@ -78,15 +87,31 @@ class MetalExecutor:
         return self._built[key]
 
     def _launcher(self, source: KernelSource, signature: Signature) -> Launcher:
-        text = _Text(source.header("metal"), source.body_for("metal"))
-        return _mlx_launcher(mx.fast.metal_kernel, f"{source.name}_{source.digest('metal')}", text, signature)
+        """Calls MLX's kernel under a name for each set of dtypes.
+
+        MLX finds compiled kernels by name and template alone, though the dtypes of the arrays and whether an
+        input is `constant` are part of the text that it compiles.
+        """
+        stem, header = f"{source.name}_{source.digest('metal')}", source.header("metal")
+        body, kernels = source.body_for("metal"), dict[_Dtypes, _MLXKernel]()
+
+        def launch(request: Request) -> list[mx.array]:
+            dtypes = _dtypes(request)
+            if dtypes not in kernels:
+                name = f"{stem}_{_suffix(dtypes)}"
+                kernels[dtypes] = _made(mx.fast.metal_kernel, name, signature, header, body)
+            return kernels[dtypes](template=list(request.template.items()), **_given(request))
+
+        return launch
 
 
 class CudaExecutor:
     """NVIDIA GPUs. MLX compiles the text with NVRTC at the first call.
 
     At every launch MLX hashes the text it was given, at about 3 GB/s: 20 KB would cost more than the launch.
-    So the text goes to files, named by its hash, and MLX is given two lines that include them.
+    And it finds what was compiled by names that it puts together of the kernel's and all template values. So
+    the text goes to files named by its hash, template values included, and MLX is given two lines that
+    include them, a short name and no template.
 
     Args:
         folder: where the files go.
@@ -104,10 +129,24 @@ class CudaExecutor:
         return self._built[key]
 
     def _launcher(self, source: KernelSource, signature: Signature) -> Launcher:
-        name = f"{source.name}_{source.digest('cuda')}"
-        parts = (("head", source.header("cuda")), ("body", source.body_for("cuda")))
-        text = _Text(*(self._included(f"{name}.{part}.h", text) for part, text in parts))
-        return _mlx_launcher(mx.fast.cuda_kernel, name, text, signature)
+        head = self._included(f"{source.name}_{source.digest('cuda')}.head.h", source.header("cuda"))
+        body = source.body_for("cuda")
+
+        def make(dtypes: _Dtypes, template: Mapping[str, TemplateValue]) -> _MLXKernel:
+            text = "".join(_constant(*named) for named in template.items()) + body
+            own = hashlib.sha256(f"{head}\0{text}\0{_suffix(dtypes)}".encode()).hexdigest()[:12]
+            included = self._included(f"{source.name}_{own}.body.h", text)
+            return _made(mx.fast.cuda_kernel, f"{source.name}_{own}", signature, head, included)
+
+        kernels: dict[tuple[_Dtypes, tuple[tuple[str, TemplateValue], ...]], _MLXKernel] = {}
+
+        def launch(request: Request) -> list[mx.array]:
+            key = _dtypes(request), tuple(request.template.items())
+            if key not in kernels:
+                kernels[key] = make(key[0], request.template)
+            return kernels[key](**_given(request))
+
+        return launch
 
     def _included(self, name: str, text: str) -> str:
         """A line that includes `text`, written whole or not at all."""
@@ -123,49 +162,42 @@ class CudaExecutor:
         return f'#include "{path}"\n'
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """What MLX compiles: before the kernel, and between its braces."""
-
-    header: str
-    body: str
+def _made(make: Callable[..., object], name: str, signature: Signature, header: str, body: str) -> _MLXKernel:
+    """MLX's kernel: `header` stands before it, `body` between its braces."""
+    names = {"input_names": signature.inputs, "output_names": signature.outputs}
+    return cast("_MLXKernel", make(name=name, source=body, header=header, **names))
 
 
-def _mlx_launcher(make: Callable[..., object], stem: str, text: _Text, signature: Signature) -> Launcher:
-    """Calls MLX's kernel under a name for each set of dtypes.
+def _constant(name: str, value: TemplateValue) -> str:
+    """A template's value as MLX writes it into a kernel for CUDA (custom_kernel.cpp of its CUDA backend)."""
+    if isinstance(value, mx.Dtype):
+        return f"using {name} = {_CUDA_TYPES[value]};\n"
+    is_bool = isinstance(value, bool)
+    return f"constexpr {'bool' if is_bool else 'int'} {name} = {str(value).lower()};\n"
 
-    MLX's CUDA back-end finds compiled kernels by name and template alone, though the dtypes of the arrays and
-    whether an input is `constant` are part of the text that it compiles.
-    """
-    kernels: dict[_Dtypes, Callable[..., list[mx.array]]] = {}
 
-    def kernel_for(request: Request) -> Callable[..., list[mx.array]]:
-        inputs = tuple([(array.dtype, array.size < CONSTANT_BELOW) for array in request.inputs])
-        outputs = tuple([output.dtype for output in request.outputs])
-        if (inputs, outputs) not in kernels:
-            names = [f"{_name(dtype)}{'c' if is_constant else ''}" for dtype, is_constant in inputs]
-            made = make(
-                name="_".join([stem, *names, *map(_name, outputs)]),
-                input_names=signature.inputs,
-                output_names=signature.outputs,
-                source=text.body,
-                header=text.header,
-            )
-            kernels[inputs, outputs] = cast("Callable[..., list[mx.array]]", made)
-        return kernels[inputs, outputs]
+def _dtypes(request: Request) -> _Dtypes:
+    inputs = tuple([(array.dtype, array.size < CONSTANT_BELOW) for array in request.inputs])
+    return inputs, tuple([output.dtype for output in request.outputs])
 
-    def launch(request: Request) -> list[mx.array]:
-        return kernel_for(request)(
-            inputs=list(request.inputs),
-            template=list(request.template.items()),
-            grid=request.grid,
-            threadgroup=request.threadgroup,
-            output_shapes=[output.shape for output in request.outputs],
-            output_dtypes=[output.dtype for output in request.outputs],
-            init_value=request.init_value,
-        )
 
-    return launch
+def _suffix(dtypes: _Dtypes) -> str:
+    """What a kernel's name ends with: those of its arrays, and which inputs are `constant`."""
+    inputs, outputs = dtypes
+    names = [f"{_name(dtype)}{'c' if is_constant else ''}" for dtype, is_constant in inputs]
+    return "_".join([*names, *map(_name, outputs)])
+
+
+def _given(request: Request) -> dict[str, object]:
+    """What MLX is given of a launch, but for its template."""
+    return {
+        "inputs": list(request.inputs),
+        "grid": request.grid,
+        "threadgroup": request.threadgroup,
+        "output_shapes": [output.shape for output in request.outputs],
+        "output_dtypes": [output.dtype for output in request.outputs],
+        "init_value": request.init_value,
+    }
 
 
 class EmulatedExecutor:

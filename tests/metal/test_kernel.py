@@ -1,6 +1,7 @@
 """What a kernel refuses before it is launched, and what its text may not say."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from metal.emulator import Emulator
 from metal.errors import KernelError
-from metal.executors import CudaExecutor, EmulatedExecutor, MetalExecutor, Output, Signature
+from metal.executors import CudaExecutor, EmulatedExecutor, MetalExecutor, Output, Request, Signature
 from metal.kernel import Kernel
 from metal.source import load_source
 
@@ -116,3 +117,36 @@ def test_a_text_is_prepared_once_for_all_who_ask(tmp_path: Path) -> None:
         assert len(set(built)) == 4
     texts = {file.read_text() for file in (tmp_path / "cuda").iterdir() if ".head." in file.name}
     assert len(texts) == 3
+
+
+def test_mlx_is_given_short_names_and_no_template_on_cuda(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hashes and puts together all of it at every launch."""
+    asked, launched = list[dict[str, str]](), list[dict[str, object]]()
+
+    def cuda_kernel(**given: str) -> Callable[..., list[mx.array]]:
+        asked.append(given)
+        return lambda **launch: launched.append(launch) or []
+
+    monkeypatch.setattr(mx.fast, "cuda_kernel", cuda_kernel)
+    (tmp_path / "odd.metal").write_text("#define TWICE (2 * N)\n#pragma body\ny[0] = TWICE;\n")
+    launch = CudaExecutor(tmp_path / "cuda").build(
+        load_source("odd", folder=tmp_path, features={"A": 1}), Signature(("x",), ("y",))
+    )
+    x = mx.zeros((9,), mx.float16)
+    for template in ({"T": mx.float16, "N": 3, "IS": True}, {"T": mx.float32, "N": 3, "IS": False}):
+        for dtype in (mx.float32, mx.float16):
+            request = Request((x,), (Output((1,), dtype),), template, (32, 1, 1), (32, 1, 1))
+            launch(request), launch(request)
+    assert len(launched) == 8
+    assert all("template" not in each for each in launched)
+    assert len(asked) == len({given["name"] for given in asked}) == 4
+    assert all(len(given["name"]) < 20 for given in asked)
+    heads, bodies = ({given[part].split('"')[1] for given in asked} for part in ("header", "source"))
+    assert len(heads) == 1
+    assert sorted({Path(body).read_text() for body in bodies}) == [
+        f"using T = {type_};\nconstexpr int N = 3;\nconstexpr bool IS = {is_};\ny[0] = TWICE;\n"
+        for type_, is_ in (("__half", "true"), ("float", "false"))
+    ]
+    assert "#define A 1" in Path(*heads).read_text()

@@ -9,7 +9,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from metal import candidates_matvec, executors, source
+from metal import candidates_matvec, source
 from metal.candidates_matvec import matvec
 from metal.executors import CudaExecutor, Launcher, Request, Signature
 from metal.product import Product
@@ -35,7 +35,7 @@ def test_a_text_is_read_and_prepared_once_for_all_weights(
     read, prepared = list[Path](), list[object]()
     really = source._read
     monkeypatch.setattr(source, "_read", lambda path: read.append(path) or really(path))
-    monkeypatch.setattr(executors, "_mlx_launcher", lambda *made: prepared.append(made) or zeros)
+    monkeypatch.setattr(CudaExecutor, "_launcher", lambda *made: prepared.append(made) or zeros)
     source._own.cache_clear()
     case = matvec(WIDE.spec.params, CudaExecutor(tmp_path))
     for contender in case.contenders[1:]:
