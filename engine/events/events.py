@@ -42,7 +42,8 @@ class PrefillProgress:
         done_tokens: that are done of its `prompt_tokens`, never fewer than were told before: those in pages,
             `cached_tokens` of them reused, and of a chunk that is on its way through the model as large a
             share as of the layers. All of them are when its first token is there.
-        seconds: until then, as far as can be said now; None where nothing is known of this machine's rate.
+        seconds: until then, as far as can be said now; None where nothing is known of this machine's rate,
+            and for a few new tokens.
     """
 
     id: str

@@ -111,3 +111,19 @@ def test_what_is_learned_of_its_first_chunks_is_not_taken_for_a_slow_machine() -
     for done in range(100, 1001, 100):
         told = progress.told(done, 1000, at(0.1), 5.0 + 0.1 * done)
         assert told[1] == pytest.approx(0.1 * (1000 - done), abs=1e-9)
+
+
+def test_of_a_few_new_tokens_nobody_is_asked_how_long_they_take() -> None:
+    asked = list[int]()
+
+    def left(done: int) -> float:
+        asked.append(done)
+        return 0.1 * (8140 - done)
+
+    progress = Progress()
+    assert progress.told(8112, 8140, left, 5.0) == (8112, None)
+    assert progress.told(8140, 8140, left, 6.0) == (8140, 0.0)
+    assert asked == []
+    more = Progress()
+    assert more.told(8075, 8140, left, 5.0)[1] == pytest.approx(6.5)
+    assert more.told(8100, 8140, left, 7.5)[1] == pytest.approx(4.0)  # it was told before
