@@ -115,6 +115,5 @@ def test_it_keeps_guessing_under_another_name(scene: Scene, small: Path) -> None
     view = scene.page.library.list
     place = view.names().index("small")
     assert view.rows.setData(view.rows.index(place), "tiny")
-    scene.wait(lambda: "tiny" in scene.labels())
-    assert draft_of(scene, "guide") == "tiny"
+    scene.wait(lambda: "tiny" in scene.labels() and draft_of(scene, "guide") == "tiny")
     assert words(settings_of(scene, "guide").draft_model) == [NONE, "tiny"]
