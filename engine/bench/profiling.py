@@ -14,6 +14,7 @@ from engine.bench.step_profile import StepProfile, StepProfiled
 from engine.errors import EngineError
 from engine.events.events import Event
 from engine.kv.page_table import PageTable
+from engine.kv.pager import OutOfPages
 from engine.live_runner import LiveRunner
 from engine.loading.model import LoadedModel
 from engine.requests.failure import failure
@@ -39,12 +40,12 @@ class StepProfiler:
     """
 
     def __init__(self, model: LoadedModel, live: LiveRunner) -> None:
-        """Raises OutOfPages where KV memory is full."""
+        """Raises OutOfPages where KV memory is full, and what its growth may raise: no page is held then."""
         self._model, self._live, self._runner = model, live, live.runner
         self._launches_before, self._tokens_before = live.runner.launches.copy(), live.runner.tokens
         self._first = max(0, min(TOKENS, model.info.context_length) - MOST - 2)
         self._table = PageTable()
-        model.memory.grow(self._table, self._first + MOST + 2)
+        self._take_pages()
         self._table.length = self._first
         self._token = mx.zeros(1, mx.uint32)
         self._parts = TimedParts(self._runner.decode_ops, model.kernels, is_lazy=self._runner.is_lazy)
@@ -96,6 +97,15 @@ class StepProfiler:
         self._runner.launches.update(self._launches_before)
         self._runner.tokens = self._tokens_before
         mx.clear_cache()
+
+    def _take_pages(self) -> None:
+        try:
+            self._model.memory.grow(self._table, self._first + MOST + 2)
+        except OutOfPages:  # nothing has changed
+            raise
+        except Exception as error:
+            self.broke(error)
+            raise
 
     def _whole(self) -> tuple[float, float]:
         """Seconds of a step, and those of them in which it was built."""

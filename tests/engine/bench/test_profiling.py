@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+import mlx.core as mx
 import pytest
 
 from app.model_location import GUIDE
@@ -27,6 +28,8 @@ from engine import (
     UnloadModel,
 )
 from engine.bench.profiling import StepProfiler
+from engine.kv.arena import empty_pool
+from engine.kv.coding import Plane
 from engine.machine.machine import device_kind
 from engine.runner import Runner
 from tests.fakes.listener import Listener, running_engine
@@ -34,6 +37,8 @@ from tests.fakes.random_model import write_random_model
 from tests.metal.conftest import BUILD
 
 PROMPT = (1, *range(40, 160))
+LONG = 7 * PROMPT
+"""Leaves fewer pages of an arena's first size than a profile takes."""
 
 
 def plain() -> EngineSettings:
@@ -270,3 +275,27 @@ def test_a_round_that_breaks_fails_the_profile_alone(tmp_path: Path, monkeypatch
         assert "division" in failed.error
         assert answer(listener, "after", PROMPT).tokens == expected
         assert last_stats(listener).pages_used == 0
+
+
+def test_where_memory_for_it_cannot_be_had_it_fails_alone_and_holds_no_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, left = write_random_model(tmp_path / "model"), list[int]()
+
+    def pool(kv_heads: int, plane: Plane, slots: int) -> mx.array:
+        if left and slots and not left.pop():
+            raise RuntimeError("[malloc] Unable to allocate 5 bytes.")
+        return empty_pool(kv_heads, plane, slots)
+
+    monkeypatch.setattr("engine.kv.arena.empty_pool", pool)
+    with running_engine(plain()) as listener:
+        listener.load(folder)
+        expected = answer(listener, "before", LONG).tokens
+        left += [0, 1, 1]  # keys and values of the first layer
+        listener.submit(ProfileStep("profile"))
+        assert "allocate" in refused(listener).error
+        after = answer(listener, "after", LONG)
+        assert not left
+        assert after.tokens == expected
+        assert last_stats(listener).pages_used == 0
+        assert after.timing.cached_tokens == 0  # pages of a part of the layers are not trusted
