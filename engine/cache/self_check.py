@@ -109,8 +109,8 @@ class SelfCheck:
         if before.page != NO_PAGE:
             return pager.share([*pages, before.page, *table.pages[first:]], table.length)
         read = PageTable()
-        self._model.memory.grow(read, pager.page_size)
         try:
+            self._model.memory.grow(read, pager.page_size)
             memory = self._model.arena.memory(read.pages)
             is_there = tier.read([before.key], id_bytes(before.tokens), memory)
             return (

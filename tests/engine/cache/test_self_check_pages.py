@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from engine.cache.self_check import SelfCheck
+from engine.kv.arena import Arena
 from engine.kv.page_table import NO_PAGE, PageTable
 from engine.rest.tidying import FREE_AFTER
 from tests.engine.served_model import PROMPT, Model
@@ -72,6 +73,21 @@ def test_it_gives_back_what_it_computed_in(of: Callable[[Path], Checked], tmp_pa
         checked.spoil(10, by)
         assert checked.agrees == (not by)
         checked.memory.check([checked.table])
+
+
+@pytest.mark.parametrize("of", [asked, windowed])
+def test_where_memory_cannot_grow_for_it_no_page_is_lost(
+    of: Callable[[Path], Checked], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = of(tmp_path)
+
+    def broken(arena: Arena, pages: int, limit: int) -> None:
+        raise RuntimeError("[malloc] Unable to allocate 5 bytes.")
+
+    monkeypatch.setattr(Arena, "reserve", broken)
+    with pytest.raises(RuntimeError, match="allocate"):
+        assert checked.agrees
+    checked.memory.check([checked.table])
 
 
 @pytest.mark.parametrize(("of", "left"), [(asked, 0), (windowed, 0), (windowed, 1)])
