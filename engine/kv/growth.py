@@ -80,12 +80,14 @@ class GrowingPools:
         """
         if pages <= self.pages:
             return True
-        growth = self._growth_to(pages, limit)
-        if self.pages + growth.pages > limit:
-            self._ahead = None
-            return True
-        self._ahead = growth
-        return growth.build()
+        self._ahead = growth = self._growth_to(pages, limit)
+        self.keep_to(limit)
+        return self._ahead is None or growth.build()
+
+    def keep_to(self, limit: int) -> None:
+        """Free what was built ahead where the arrays of both sizes have more than `limit` pages together."""
+        if self._ahead is not None and self.pages + self._ahead.pages > limit:
+            self.drop_ahead()
 
     @property
     def ahead_bytes(self) -> int:

@@ -87,6 +87,7 @@ class LoadedModel:
             self.memory.save(seconds)
             self.memory.evict_all()
             self.arena.release()
+        self.arena.growing.keep_to(pages)
         self.pager.limit(pages)
         context = _usable_context(self.config, self.pager, self.most_resident)
         self.info = replace(self.info, total_pages=pages, context_length=context)

@@ -78,6 +78,26 @@ def test_a_long_prompt_begins_when_the_arena_is_built_an_array_in_each_step_of_t
     assert ends["long"].tokens == long_alone.tokens
 
 
+@pytest.mark.usefixtures("grown")
+@pytest.mark.parametrize(("share", "stays"), [(PAGES, False), (8 * PAGES, True)])
+def test_what_was_built_ahead_goes_where_another_model_has_its_room(
+    tmp_path: Path, share: int, stays: bool
+) -> None:
+    """Nobody wants it any more by then, and the answer goes on for long."""
+    model, chat = beside_an_answer(tmp_path)
+    growing = model.model.arena.growing
+    model.serving.add(model.request("long", long_prompt(1, PAGES)))
+    model.serving.work()
+    assert growing.ahead_bytes > 0
+    model.serving.cancel("long")
+    model.serving.limit_pages(share, 0.0)
+    model.serving.work()
+    assert (growing.ahead_bytes > 0) == stays
+    while model.serving.busy:
+        model.serving.work()
+    assert len(chat.sequences[0].generated) == chat.most_tokens
+
+
 def test_another_model_s_answers_are_not_held_up_either(tmp_path: Path, grown: list[tuple[int, int]]) -> None:
     model = Model(tmp_path, None, max_position_embeddings=16_384)
     model.ask("warm", PROMPT)
