@@ -121,10 +121,12 @@ class Serving:
     def close(self) -> None:
         """End every request, and put what is worth keeping on SSD."""
         self.cancel_all()
-        self._tidying.close()
-        self._finding.save()
-        self._memory.drop()
-        self._tell.chats()
+        try:
+            self._tidying.close()
+            self._finding.save()
+        finally:
+            self._memory.drop()
+            self._tell.chats()
 
     def tenant(self, *, is_held: bool = False) -> Tenant:
         """What it takes of the memory. `is_held`: nothing that is cached is to go, though nobody needs it."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.commands import Generate, LoadModel
+from engine.events.cache import ChatsCached
 from engine.events.events import CacheReport, Event, Finished
 from engine.events.models import ModelUnloaded
 from engine.kv.arena import Arena
@@ -123,4 +124,6 @@ def test_pages_that_cannot_be_read_end_no_other_model_s_answer(
     assert len(end.tokens) == 30
     assert [event.path for event in two.events if isinstance(event, ModelUnloaded)] == [two.idle]
     assert "pages could not be put away" in caplog.text
+    *_, told = [event.chats for event in two.events if isinstance(event, ChatsCached)]
+    assert set(told) == {"answer"}  # of the other chat nothing is anywhere
     two.models.close()
