@@ -81,4 +81,4 @@ class AtRest:
             is_due = resident.leaves_in(self.after, self._clock()) == 0
             if is_due and (not is_busy or resident.put_some_away()):
                 self._leaving.put_out(resident, "idle" if resident.is_wanted else "asked")
-                self._shares.divide(self._leaving.awake, WRITTEN_WITHIN)
+                self._shares.divide(self._leaving.awake)

@@ -234,7 +234,7 @@ class Residents:
             has_room()
             resident.serving = self._read(resident, opened)
         except BaseException:
-            self._shares.divide(self._awake, WRITTEN_WITHIN)
+            self._shares.divide(self._awake)
             raise
         if pages is not None:
             resident.serving.limit_pages(pages, seconds)

@@ -30,18 +30,27 @@ class Shares:
                     return one
         return order[0]
 
-    def divide(self, residents: Sequence[Resident], seconds: float) -> None:
-        """Divide among those that are in memory now; what they give up is written to SSD within `seconds`."""
-        if residents and (shares := self.of(residents)):
-            for resident, pages in zip(residents, shares, strict=True):
-                resident.at_work.limit_pages(pages, seconds)
+    def divide(self, residents: Sequence[Resident]) -> None:
+        """Divide among those that are in memory now: nobody has to give up what is cached for it."""
+        if residents and (shares := page_shares(_as_held(residents), memory_bytes(), self._settings)):
+            _limit(residents, shares)
 
     def divide_at_rest(self, residents: Sequence[Resident]) -> None:
-        """Divide anew once nobody has to give up what is cached for it.
+        """Divide anew as their chats are long, once nobody has to give up what is cached for that either.
 
         A model that came while another was at work had what that one's arena left, until this is given back.
         """
         shares = self.of(residents) if len(residents) > 1 else None
-        held = [resident.at_work.tenant(is_held=True).held_pages for resident in residents]
+        held = [tenant.held_pages for tenant in _as_held(residents)]
         if shares and all(pages >= has for pages, has in zip(shares, held, strict=True)):
-            self.divide(residents, 0.0)
+            _limit(residents, shares)
+
+
+def _as_held(residents: Sequence[Resident]) -> list[Tenant]:
+    return [resident.at_work.tenant(is_held=True) for resident in residents]
+
+
+def _limit(residents: Sequence[Resident], shares: Sequence[int]) -> None:
+    """Nothing has to be written for it."""
+    for resident, pages in zip(residents, shares, strict=True):
+        resident.at_work.limit_pages(pages, 0.0)

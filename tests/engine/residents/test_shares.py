@@ -5,11 +5,23 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from engine import EngineSettings, Event, Finished, LoadModel, ModelReady, ModelUnloaded, Stats, UnloadModel
+from engine import (
+    EngineSettings,
+    Event,
+    Finished,
+    LoadModel,
+    ModelReady,
+    ModelUnloaded,
+    Predict,
+    Predicted,
+    Stats,
+    UnloadModel,
+)
 from tests.engine.residents.two_models import (
     CONTEXT_PAGES,
     ONE,
@@ -73,6 +85,32 @@ def test_unloading_one_gives_the_other_the_whole_budget(
     listener.wait(lambda event: event == ModelUnloaded(str(second)))
     listener.wait(lambda event: isinstance(event, Stats) and event.total_pages == 2 * CONTEXT_PAGES)
     assert pages_of(listener, first) == 2 * CONTEXT_PAGES
+
+
+def test_who_goes_on_keeps_what_is_cached_when_another_leaves(models: tuple[Path, Path, Path]) -> None:
+    """The first writes, and its arena is as large as its share; the second rests, and so is its own."""
+    (first, *others), contexts, pages = models, (128, 16), 164
+    short = ask("short", others[0], chat="short", prompt=PROMPT[:100])
+    with running_engine(EngineSettings(prefill_chunk=64, kv_bytes=pages * PAGE_BYTES)) as listener:
+        listener.load(first, "first")
+        for model, context in zip(others, contexts, strict=True):
+            listener.submit(LoadModel(model.name, str(model), context=context))
+            listener.end_of(model.name)
+        listener.submit(short)
+        listener.finished("short")
+        for number in range(6):
+            listener.submit(ask(f"a{number}", first, chat=f"a{number}", prompt=PROMPT[number:]))
+            listener.finished(f"a{number}")
+        assert [pages_of(listener, model) for model in models] == [128, 32, 4]
+        leaves, predict = UnloadModel(str(others[1])), Predict(replace(short, id="again"))
+        listener.submit_at(is_chunk("long"), leaves, predict)
+        listener.submit(ask("long", first, 300))
+        predicted = listener.wait(lambda event: isinstance(event, Predicted))
+        assert ModelUnloaded(str(others[1])) in listener.events
+        assert isinstance(predicted, Predicted)
+        assert predicted.cached_tokens == 99
+        shares = [pages_of(listener, model) for model in models[:2]]
+        assert sum(shares) in (pages - 1, pages)
 
 
 def test_one_that_cannot_be_loaded_anew_leaves_the_other_the_whole_budget(
