@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.cli.columns import cropped, screen_width
 from app.cli.replay_file import Ask, Step
 from app.cli.replay_result import Result
 from app.cli.terminal import one_line
@@ -27,7 +28,7 @@ class Table:
     """The columns, as wide as the ids of the file need."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        ids = [len(one_line(step.id)) for step in steps if isinstance(step.action, Ask)]
+        ids = [screen_width(one_line(step.id)) for step in steps if isinstance(step.action, Ask)]
         self._width = min(_WIDEST_ID, max([2, *ids]))
 
     def heading(self) -> str:
@@ -42,8 +43,8 @@ class Table:
         return self._line(end.id, [result.state, *_figures(result, end)])
 
     def _id(self, name: str) -> str:
-        shown = one_line(name)
-        return f"{shown if len(shown) <= self._width else shown[: self._width - 1] + '…':<{self._width}}"
+        shown = cropped(one_line(name), self._width)
+        return shown + " " * (self._width - screen_width(shown))
 
     def _line(self, name: str, cells: Sequence[str]) -> str:
         (_, first), *others = _COLUMNS

@@ -161,3 +161,12 @@ def test_columns_line_up_under_their_names() -> None:
     assert single.split()[4:] == ["34", "0", "–", "56.8", "–", "–"]
     assert bad.index("failed") == heading.index("state")
     assert bad.endswith("no room")
+
+
+def test_ids_in_wide_characters_leave_the_columns_in_their_places() -> None:
+    table = Table([Step(name, 1, Ask(Generate(name))) for name in ("漢字の質問", "b")])
+    wide, narrow = table.row(finished("漢字の質問", 1.0, 1.1)), table.row(finished("b", 1.0, 1.1))
+    assert wide == "漢字の質問" + narrow[10:], "five characters take ten places"
+    long = "長い名前" * 10
+    table = Table([Step(long, 1, Ask(Generate(long)))])
+    assert table.row(finished(long)).startswith("長い名前" * 3 + "長い名…   length"), "31 places of 32"
