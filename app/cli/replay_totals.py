@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from app.amounts import counted, size
+from app.cli.replay_fields import EXPECTED
 from app.cli.replay_result import Result
 from engine import (
     CacheCounts,
@@ -82,7 +83,7 @@ class Totals:
         return {
             "totals": {
                 "requests": sum(self.states.values()),
-                **{state: self.states.get(state, 0) for state in ("stop", "length", "cancelled", "failed")},
+                **{state: self.states.get(state, 0) for state in EXPECTED},
                 "unexpected": [result.end.id for result in self.unexpected],
                 "left_out": self.left_out,
                 "seconds": self.seconds,
@@ -105,7 +106,7 @@ class Totals:
     def lines(self) -> Iterator[str]:
         """The same in words."""
         ends = ", ".join(
-            f"{count} {_STATES[state]}" for state in _STATES if (count := self.states.get(state, 0))
+            f"{count} {_ended(state, count)}" for state in EXPECTED if (count := self.states.get(state, 0))
         )
         left_out = f"; {self.left_out} never began" if self.left_out else ""
         requests = counted(sum(self.states.values()), "request")
@@ -146,4 +147,8 @@ def _cache_lines(cache: CacheCounts) -> Iterator[str]:
         )
 
 
-_STATES = {"stop": "stopped", "length": "at their length", "cancelled": "cancelled", "failed": "failed"}
+def _ended(state: str, count: int) -> str:
+    """How `count` requests of this state ended, behind their number."""
+    if state == "length":
+        return "at its length" if count == 1 else "at their length"
+    return "stopped" if state == "stop" else state

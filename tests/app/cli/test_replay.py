@@ -233,7 +233,7 @@ def test_ctrl_c_shows_what_had_ended(terminal: StartTerminal, random_model: Path
     screen.type("\x03")
     assert screen.end() == 130
     assert "endless  cancelled" in screen.screen
-    assert "1 at their length, 1 cancelled; 1 never began" in screen.screen
+    assert "1 at its length, 1 cancelled; 1 never began" in screen.screen
     assert "error" not in screen.screen
 
 

@@ -131,7 +131,7 @@ def test_the_last_object_has_every_figure() -> None:
 
 def test_the_totals_in_words() -> None:
     assert list(totals(finished("a", 1.0), failed("b")).lines()) == [
-        "2 requests in 2.25 s: 1 at their length, 1 failed; 4 never began",
+        "2 requests in 2.25 s: 1 at its length, 1 failed; 4 never began",
         "pages at the end: 30 cached, 2 leaked, of 64 (16 tokens and 65.5 kB each); "
         "requests were seen to hold 9 at most, to share 4, 3 running at once",
         "prompt tokens: 1 computed, 2 cached, 3 restored from SSD",
@@ -140,6 +140,11 @@ def test_the_totals_in_words() -> None:
         "SSD: 10 bytes kept, 9 bytes written today, 11 files refused",
         "peak memory: 5.2 MB",
     ]
+
+
+def test_several_at_their_length_are_told_in_the_plural() -> None:
+    line = next(iter(totals(finished("a", 1.0), finished("b", 1.0)).lines()))
+    assert line == "2 requests in 2.25 s: 2 at their length; 4 never began"
 
 
 def test_where_the_engine_told_no_figures_there_are_none() -> None:
