@@ -42,6 +42,7 @@ class PredictionViewModel(QObject):
         self._text = ""
         self._is_written = False  # since it was asked last
         self._edited_id: str | None = None
+        self._model = ""
         self._numbers = count(1)
         self._asked_id = ""
         self._words = self._why = ""
@@ -76,8 +77,14 @@ class PredictionViewModel(QObject):
 
     @Slot()
     def renew(self) -> None:
-        """What it rests on has changed: ask again after a pause. Until then the last answer stands."""
+        """What it rests on has changed: ask again after a pause. Until then the last answer stands.
+
+        One of another model does not.
+        """
         self._asked_id = ""  # an answer that is still on its way is out of date
+        if self._models.state.path != self._model:
+            self._model = self._models.state.path
+            self._say("")
         if self._text.strip():
             self._pause.start()
         else:

@@ -129,6 +129,21 @@ def test_another_draft_or_conversation_starts_afresh(oracle: Oracle) -> None:
     assert oracle.prediction.words
 
 
+def test_what_one_model_would_find_is_not_said_of_another(oracle: Oracle) -> None:
+    oracle.stage.ready("/models/another")
+    oracle.stage.ready()
+    request = oracle.predict("hello")
+    oracle.prediction.handle(Predicted(request.id, 8140, 8, 0, 60.0, 8, "evicted"))
+    assert oracle.prediction.words
+    oracle.stage.models.choose("/models/another")
+    oracle.prediction.renew()
+    assert (oracle.prediction.words, oracle.prediction.why) == ("", "")
+    oracle.pause()
+    assert oracle.asked()[-1].model == "/models/another"
+    oracle.answer(oracle.asked()[-1], cached=2)
+    assert oracle.prediction.words == "2 of 8,140 tokens cached, about 0.2 s"
+
+
 def test_nothing_is_asked_while_an_answer_is_on_its_way(oracle: Oracle) -> None:
     request = oracle.stage.ask("hello")
     oracle.stage.play(TextChunk(request.id, "Hi", 1))
