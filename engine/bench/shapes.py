@@ -18,6 +18,7 @@ import mlx.core as mx
 
 from engine.bench.block_models import write_block_shape
 from engine.bench.tokenizer import whole_vocabulary
+from engine.loading.config import LONGEST_CONTEXT
 from metal.block_types import Q4_K, Q6_K, Q8_0, BlockType
 
 Quant = Literal["none", "q4", "q8", "q4_k", "q6_k", "q8_0"]
@@ -60,7 +61,7 @@ class BenchShape:
         return int(self.matrix_weights * bits / 8)
 
     def config(self, quant: Quant, context: int) -> dict[str, object]:
-        """The fields of config.json, for at least `context` tokens."""
+        """The fields of config.json, for at least `context` tokens, as many as it may name at most."""
         fields: dict[str, object] = {
             "architectures": ["LlamaForCausalLM" if self.family == "llama" else "Qwen2ForCausalLM"],
             "model_type": self.family,
@@ -73,7 +74,7 @@ class BenchShape:
             "head_dim": self.head_dim,
             "rope_theta": self.theta,
             "rms_norm_eps": 1e-5,
-            "max_position_embeddings": max(self.context, context),
+            "max_position_embeddings": min(max(self.context, context), LONGEST_CONTEXT),
             "hidden_act": "silu",
             "tie_word_embeddings": self.tied,
             "torch_dtype": "float16",

@@ -11,6 +11,9 @@ from engine.errors import ModelError
 from engine.loading.quantization import QuantizationConfig
 from engine.loading.small_files import read_object
 
+LONGEST_CONTEXT = 1 << 31
+"""Tokens that a model may name at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class RopeConfig:
@@ -150,8 +153,8 @@ def read_rope(config: ConfigReader, context_length: int, default_theta: float = 
         return RopeConfig(theta, "linear", factor)
     original = scaling.integer(
         "original_max_position_embeddings",
-        config.integer("original_max_position_embeddings", context_length, most=1 << 31),
-        most=1 << 31,
+        config.integer("original_max_position_embeddings", context_length, most=LONGEST_CONTEXT),
+        most=LONGEST_CONTEXT,
     )
     if kind == "llama3":
         low, high = scaling.number("low_freq_factor"), scaling.number("high_freq_factor")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import ModelError
-from engine.loading.config import ConfigReader, DecoderConfig, read_rope
+from engine.loading.config import LONGEST_CONTEXT, ConfigReader, DecoderConfig, read_rope
 from engine.loading.quantization import read_quantization
 
 
@@ -29,7 +29,7 @@ def dense_decoder(
     activation = config.raw.get("hidden_act", "silu")
     if activation not in ("silu", "swish"):
         raise ModelError(f"config.json: hidden_act {activation!r:.80} is not supported for {family}; silu is")
-    context = config.integer("max_position_embeddings", 2048, most=1 << 31)
+    context = config.integer("max_position_embeddings", 2048, most=LONGEST_CONTEXT)
     return DecoderConfig(
         family=family,
         hidden_size=hidden,

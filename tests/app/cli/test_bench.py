@@ -255,6 +255,19 @@ def test_a_chat_that_is_too_short_for_the_cache_is_said_to_be(mlxr_here: Run) ->
     )
 
 
+@pytest.mark.parametrize(
+    "options", [("--cache", "--only", "turns", "--context"), ("--vs", "none", "--contexts")]
+)
+def test_a_context_longer_than_any_models_is_refused_by_its_option(
+    mlxr_here: Run, options: Sequence[str]
+) -> None:
+    done = mlxr_here("bench", "--shape", "tiny", *options, "99999999999")
+    assert done.returncode == 1
+    assert "config.json" not in done.stderr, "nobody wrote one"
+    assert options[-1] in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_a_disk_without_room_is_one_line(mlxr_here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10_000_000})())
     done = mlxr_here("bench", "--shape", "tinyllama-1.1b", "--quant", "q4")
