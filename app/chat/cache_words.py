@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from app import text
+from app.amounts import counted
 from engine import CacheReport, ChatMemory, Freed, Predicted
 
 MISS_WORDS = {
@@ -66,8 +67,8 @@ def reading_words(done: int, total: int, cached: int, left: float | None = None)
 
     `left`: seconds that the others will take; less than one is not worth a word.
     """
-    words = text.READING_NEW if cached else text.READING
-    told = words.format(done=done, total=total, cached=cached)
+    words, noun = (text.READING_NEW, "new token") if cached else (text.READING, "token")
+    told = words.format(done=done, tokens=counted(total, noun), cached=cached)
     return told if left is None or left < _LONG_S else f"{told} · {text.LEFT.format(wait=_wait(left))}"
 
 

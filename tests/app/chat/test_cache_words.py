@@ -42,6 +42,8 @@ def test_a_prediction(seconds: float | None, words: str) -> None:
 def test_reading() -> None:
     assert reading_words(512, 2000, 0) == "Reading 512 of 2,000 tokens"
     assert reading_words(28, 28, 8112) == "Reading 28 of 28 new tokens · 8,112 cached"
+    assert reading_words(0, 1, 8112) == "Reading 0 of 1 new token · 8,112 cached", "of another answer"
+    assert reading_words(0, 1, 0) == "Reading 0 of 1 token"
 
 
 @pytest.mark.parametrize(
