@@ -14,8 +14,8 @@ def size(count: float) -> str:
     if value == 1:
         return "1 byte"
     for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:.0f} {unit}" if unit == "bytes" or value >= 100 else f"{value:.1f} {unit}"
+        if value < 999.5:  # what rounds to 1,000 is one of the next unit
+            return f"{value:.0f} {unit}" if unit == "bytes" or value >= 99.95 else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"
 

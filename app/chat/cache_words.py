@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from app import text
-from app.amounts import counted
+from app.amounts import counted, size
 from engine import CacheReport, ChatMemory, Freed, Predicted
 
 MISS_WORDS = {
@@ -39,9 +39,9 @@ def memory_words(memory: ChatMemory | None) -> str:
     if memory is None or place_of(memory) == "cold":
         return text.COLD
     places = ((text.IN_MEMORY, memory.memory_bytes), (text.ON_SSD, memory.ssd_bytes))
-    parts = [words.format(size=size_words(size)) for words, size in places if size]
+    parts = [words.format(size=size(held)) for words, held in places if held]
     if memory.shared_bytes:
-        parts.append(text.SHARED.format(size=size_words(memory.shared_bytes)))
+        parts.append(text.SHARED.format(size=size(memory.shared_bytes)))
     return ", ".join(parts)
 
 
@@ -84,22 +84,12 @@ def miss_words(missed_from: int | None, reason: str) -> str:
 
 def freed_words(freed: Freed) -> str:
     """What keeping one of several answers has freed."""
-    return text.KEPT.format(size=size_words(freed.bytes)) if freed.pages else text.KEPT_NOTHING_FREE
+    return text.KEPT.format(size=size(freed.bytes)) if freed.pages else text.KEPT_NOTHING_FREE
 
 
 def disk_problem_words(problem: str) -> str:
     """Why nothing is written to SSD at present, of `CacheCounts.ssd_problem`; "" where there is none."""
     return text.DISK_PROBLEM.format(reason=problem) if problem else ""
-
-
-def size_words(size: int) -> str:
-    """Bytes in the unit that fits, such as "2.1 MB"."""
-    amount = size / 1000
-    for unit in ("kB", "MB"):
-        if amount < 999.5:  # what rounds to 1,000 is one of the next unit
-            return f"{amount:.0f} {unit}" if amount >= 99.95 else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:,.1f} GB"
 
 
 def _wait(seconds: float) -> str:

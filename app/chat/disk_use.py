@@ -5,7 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, Signal
 
 from app import text
-from app.chat.cache_words import disk_problem_words, size_words
+from app.amounts import size
+from app.chat.cache_words import disk_problem_words
 from engine import Event, Stats
 
 
@@ -38,5 +39,5 @@ class DiskUseViewModel(QObject):
             self.changed.emit(words)
 
 
-def _size(size: int) -> str:
-    return size_words(size) if size else text.NOTHING
+def _size(held: int) -> str:
+    return size(held) if held else text.NOTHING

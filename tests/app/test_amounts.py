@@ -34,6 +34,21 @@ def test_one_is_not_many(number: int, words: str) -> None:
     assert counted(number, "page") == words
 
 
-@pytest.mark.parametrize(("number", "words"), [(1, "1 byte"), (2, "2 bytes"), (1000, "1.0 kB")])
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (1, "1 byte"),
+        (2, "2 bytes"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (99_940, "99.9 kB"),
+        (99_960, "100 kB"),
+        (999_400, "999 kB"),
+        (999_600, "1.0 MB"),
+        (123_456_789, "123 MB"),
+        (999_600_000_000, "1.0 TB"),
+        (1_234_000_000_000, "1.2 TB"),
+    ],
+)
 def test_sizes_in_decimal_units(number: int, words: str) -> None:
     assert size(number) == words

@@ -15,7 +15,6 @@ from app.chat.cache_words import (
     place_of,
     prediction_words,
     reading_words,
-    size_words,
     why_words,
 )
 from engine import CacheReport, ChatMemory, MissReason, Predicted
@@ -103,18 +102,3 @@ def test_without_a_miss_nothing_is_said() -> None:
 )
 def test_where_a_chat_lies(memory: ChatMemory | None, place: ChatPlace, words: str) -> None:
     assert (place_of(memory), memory_words(memory)) == (place, words)
-
-
-@pytest.mark.parametrize(
-    ("size", "words"),
-    [
-        (1, "0.0 kB"),
-        (99_900, "99.9 kB"),
-        (999_400, "999 kB"),
-        (999_600, "1.0 MB"),
-        (123_456_789, "123 MB"),
-        (1_234_000_000_000, "1,234.0 GB"),
-    ],
-)
-def test_sizes(size: int, words: str) -> None:
-    assert size_words(size) == words
