@@ -190,6 +190,11 @@ def isolated(name: str) -> str:
     return f"\u2068{name}\u2069" if is_from_right else name
 
 
+def titled(title: str, most: int = 60) -> str:
+    """A chat's title within a line, cut to `most` characters: people give it any length."""
+    return isolated(title if len(title) <= most else title[: most - 1].rstrip() + "…")
+
+
 def elsewhere(words: str, reading: str) -> str:
     """A line about another answer's prompt; `reading` says how far it is, as a sentence of its own."""
     return words.format(reading=reading[:1].lower() + reading[1:])

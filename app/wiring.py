@@ -277,7 +277,7 @@ class Desktop:
     def _forget(self, chat: Chat) -> None:
         self.conversation.forget(chat.id)
         self.pins.forget(chat.id)
-        said = text.DELETED.format(title=text.isolated(chat.title))
+        said = text.DELETED.format(title=text.titled(chat.title))
         self.window.toast.offer(said, text.UNDO, lambda: self._undo_delete(chat))
 
     def _undo_delete(self, chat: Chat) -> None:

@@ -10,6 +10,7 @@ from app.amounts import counted
 from engine import Failed, Refusal, WayOut
 
 LONGEST_TITLE = 32
+"""Characters of a chat's title on a button, which is one line."""
 FEWEST_WORDS = 0.25
 """A token, of text that people count in words; it is code below that, or has no spaces between words."""
 
@@ -88,6 +89,4 @@ def _words(part: WayOut, title_of: Callable[[str], str], words_a_token: float) -
 
 def _name(chat: str, title_of: Callable[[str], str]) -> str:
     title = title_of(chat)
-    if len(title) > LONGEST_TITLE:  # a button is one line
-        title = title[: LONGEST_TITLE - 1].rstrip() + "…"
-    return f"“{text.isolated(title)}”" if title else "another chat"
+    return f"“{text.titled(title, LONGEST_TITLE)}”" if title else "another chat"

@@ -18,6 +18,7 @@ from app.store.chat_markdown import to_markdown
 from app.store.chats import ChatStore
 from app.store.face import Store
 from app.store.records import Chat, ChatMessage
+from app.text import titled
 from app.whole_file import write_whole
 
 _UNFIT = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]+')
@@ -75,7 +76,7 @@ class ChatFiles(QObject):
         self._store.change(
             lambda store: store.add(chat, messages),  # in a transaction
             lambda: self.imported.emit(chat),
-            lambda reason: self.failed.emit(IMPORT_FAILED.format(title=chat.title, reason=reason)),
+            lambda reason: self.failed.emit(IMPORT_FAILED.format(title=titled(chat.title), reason=reason)),
         )
 
 

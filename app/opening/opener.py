@@ -122,7 +122,7 @@ class Opener(QObject):
     @Slot(str)
     def _copy_link(self, chat_id: str) -> None:
         QGuiApplication.clipboard().setText(f"mlxr://chat/{chat_id}")
-        title = text.isolated(self._chats.title_of(chat_id))
+        title = text.titled(self._chats.title_of(chat_id))
         self._window.toast.say(words.LINK_COPIED.format(title=title))
 
     @Slot(object)
@@ -143,11 +143,11 @@ class Opener(QObject):
         said = " ".join(chat.system.split())
         shown = said if len(said) <= words.SYSTEM_SHOWN else f"{said[: words.SYSTEM_SHOWN]}…"
         line = words.IMPORTED_WITH_SYSTEM if said else words.IMPORTED
-        self._window.toast.say(line.format(title=text.isolated(chat.title), system=text.isolated(shown)))
+        self._window.toast.say(line.format(title=text.titled(chat.title), system=text.isolated(shown)))
 
     @Slot(object, object)
     def _say_exported(self, chat: Chat, path: Path) -> None:
-        title, name = text.isolated(chat.title), text.isolated(path.name)
+        title, name = text.titled(chat.title), text.isolated(path.name)
         line = words.EXPORTED.format(title=title, name=name)
         self._window.toast.offer(line, words.SHOW_FOLDER, lambda: _show_folder(path.parent))
 

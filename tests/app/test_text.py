@@ -8,7 +8,7 @@ from PySide6.QtGui import QTextLayout
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
-from app.text import DELETED, WAY_EVICT, isolated, untagged
+from app.text import DELETED, WAY_EVICT, isolated, titled, untagged
 
 
 def drawn(qtbot: QtBot, words: str, form: Qt.TextFormat) -> QLabel:
@@ -55,6 +55,13 @@ def as_seen(words: str) -> str:
 
 TITLE = "\u05d0\u05d1 \u05d2\u05d3…"
 """In Hebrew: it is read from the right, and what cuts it short is at its left end."""
+
+
+def test_a_title_of_any_length_has_its_place_in_a_line() -> None:
+    assert titled("x" * 60) == "x" * 60
+    assert titled("x" * 61) == "x" * 59 + "…"
+    assert titled("a name with a blank at its cut", 12) == "a name with…"
+    assert titled(TITLE[:2] * 40) == isolated((TITLE[:2] * 40)[:59] + "…")
 
 
 @pytest.mark.parametrize(

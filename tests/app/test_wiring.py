@@ -88,6 +88,23 @@ def test_the_status_line_has_the_context_of_the_chat_on_show(
     assert f"{asked + 4} / 2,048 tokens" in line.words
 
 
+def test_a_note_about_a_chat_with_a_long_title_leaves_the_chat_on_show_to_be_read(
+    open_desktop: OpenDesktop, qtbot: QtBot
+) -> None:
+    desktop = open_desktop()
+    desktop.window.resize(640, 480)
+    say(qtbot, desktop, "to be deleted")
+    chat = desktop.conversation.chat
+    assert chat
+    desktop.window.sidebar.list.renamed.emit(chat.id, "word " * 800)
+    note = desktop.window.toast
+    for intent in (desktop.window.sidebar.list.link_wanted, desktop.window.sidebar.list.deleted):
+        intent.emit(chat.id)
+        assert "word word word" in note.text
+        assert note.height() < desktop.window.height() / 5
+        assert desktop.window.rect().contains(note.geometry())
+
+
 def test_the_chat_that_is_deleted_can_be_brought_back(open_desktop: OpenDesktop, qtbot: QtBot) -> None:
     desktop = open_desktop()
     say(qtbot, desktop, "to be deleted")
