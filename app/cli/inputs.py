@@ -15,6 +15,8 @@ def read_text_file(name: str) -> str:
     """The whole text of file `name`, or of standard input for "-". Raises AppError."""
     if name == STANDARD_INPUT:
         return read_standard_input()
+    if not name.strip():  # as of a variable that is not set
+        raise AppError(f"no file is named; give one, or {STANDARD_INPUT} for standard input")
     try:
         return decoded(Path(name).expanduser().read_bytes(), name)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name

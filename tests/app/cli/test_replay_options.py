@@ -143,7 +143,12 @@ def test_mistakes_in_the_file_come_before_the_model(mlxr_here: Run, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("file", "says"),
-    [("/nowhere.jsonl", "/nowhere.jsonl cannot be read: No such file"), ("/", "/ cannot be read")],
+    [
+        ("/nowhere.jsonl", "/nowhere.jsonl cannot be read: No such file"),
+        ("/", "/ cannot be read"),
+        ("", "no file is named; give one"),
+        (" ", "no file is named; give one"),
+    ],
 )
 def test_a_file_that_cannot_be_read_is_named(mlxr_here: Run, file: str, says: str) -> None:
     done = mlxr_here("replay", file)
