@@ -100,6 +100,8 @@ def engine_settings(args: Namespace) -> EngineSettings:
     """What the options ask for. Raises UsageError for a contradiction, AppError for a folder of no use."""
     if args.ssd is None and (args.ssd_cap is not None or args.ssd_floor is not None):
         raise UsageError("--ssd-cap and --ssd-floor need --ssd FOLDER: without it nothing spills")
+    if args.no_speculation and args.draft_model is not None:
+        raise UsageError("--draft-model guesses ahead, and --no-speculation forbids it; leave one out")
     ssd = None
     if args.ssd is not None:
         limits = {"cap_bytes": args.ssd_cap, "floor_bytes": args.ssd_floor}

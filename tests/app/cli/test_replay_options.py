@@ -115,6 +115,7 @@ def test_a_page_that_no_request_could_fill_is_refused_with_what_it_takes(
         (("f", "--kv-bits", 3), "--kv-bits"),
         (("f", "--ssd-cap", "2G"), "need --ssd FOLDER"),
         (("f", "--ssd-floor", "2G"), "need --ssd FOLDER"),
+        (("f", "--draft-model", "guide", "--no-speculation"), "leave one out"),
         (("f", "--ssd", "d", "--ssd-cap", "2Q"), "'2Q' is not a number of bytes"),
         (("f", "--ssd", "d", "--ssd-cap", "-1"), "--ssd-cap"),
         (("f", "--ssd", "d", "--ssd-cap", ""), "--ssd-cap"),
