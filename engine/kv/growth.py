@@ -81,13 +81,16 @@ class GrowingPools:
         if pages <= self.pages:
             return True
         self._ahead = growth = self._growth_to(pages, limit)
-        self.keep_to(limit)
-        return self._ahead is None or growth.build()
+        return not self.keep_to(limit) or growth.build()
 
-    def keep_to(self, limit: int) -> None:
-        """Free what was built ahead where the arrays of both sizes have more than `limit` pages together."""
+    def keep_to(self, limit: int) -> bool:
+        """Free what was built ahead where the arrays of both sizes have more than `limit` pages together.
+
+        Returns whether there is something, and it stays.
+        """
         if self._ahead is not None and self.pages + self._ahead.pages > limit:
             self.drop_ahead()
+        return self._ahead is not None
 
     @property
     def ahead_bytes(self) -> int:
