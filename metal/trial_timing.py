@@ -32,7 +32,7 @@ class TimingPlan:
         few_links, most_links: of a chain. Where the built-in has fewer in the race, and a look finds another
             that is twice as fast, slots are meant for that one, and all are looked at again: in so few links
             it would be waiting for them that takes long.
-        looks: rounds of the look; twice as many where the host's part of it is the larger.
+        looks: rounds of the look; twice as many before a busy device is asked: its host may be slow at times.
         fewest, rounds: of the race, the look's among them where its chains are as long.
         case_s: no further round of the race but the fewest begins after this long.
         clearly, slightly: a candidate whose best chain takes this many times the best median is left out
@@ -131,17 +131,7 @@ def time_candidates(
     began = clock()
     for name in names:
         chains.seconds(name, 1)  # what is made once for each candidate
-    link_s = _link_s(lambda count: chains.seconds(names[0], count), plan)
-    look, full = plan.links(link_s)
-    looked = [
-        chains.round(dict.fromkeys(names, look)) for _ in range(plan.looks * (1 if busy is None else 2))
-    ]
-    fastest_s = min(min(one.values()) for one in looked)
-    if full < plan.few_links and 2 * fastest_s < link_s:
-        short, (look, full) = look, plan.links(fastest_s)
-        counts = {name: min(look, int(plan.alone_s / seconds)) for name, seconds in looked[-1].items()}
-        longer = {name: count for name, count in counts.items() if count > short}
-        looked = [{**one, **chains.round(longer)} for one in looked]
+    looked, links = _look(chains, names, plan, plan.looks if busy is None else 2 * plan.looks)
     device_s, fastest = dict[str, float](), names[0]
     if busy is not None:
         device_s = _by_device(_near(looked, names[1:], plan.roughly), looked, chains, busy, plan)
@@ -150,7 +140,7 @@ def time_candidates(
         looked = [{name: taken for name, taken in one.items() if name not in others} for one in looked]
         began = clock()
     until = began + plan.case_s
-    raced = _race(chains.round, looked, plan, links=(look, full), is_over=lambda: clock() > until)
+    raced = _race(chains.round, looked, plan, links=links, is_over=lambda: clock() > until)
     times = _microseconds(list(looked[0]), looked, raced)
     return times | {name: times[fastest] * taken / device_s[fastest] for name, taken in device_s.items()}
 
@@ -193,6 +183,22 @@ class _Chains:
         began = self.clock()
         mx.eval(work)
         return (both - (self.clock() - began)) / links
+
+
+def _look(
+    chains: _Chains, names: Sequence[str], plan: TimingPlan, rounds: int
+) -> tuple[list[Round], tuple[int, int]]:
+    """So many rounds of all; and the links of the look's chains, and of the race's."""
+    link_s = _link_s(lambda count: chains.seconds(names[0], count), plan)
+    look, full = plan.links(link_s)
+    looked: list[Round] = [chains.round(dict.fromkeys(names, look)) for _ in range(rounds)]
+    fastest_s = min(min(one.values()) for one in looked)
+    if full < plan.few_links and 2 * fastest_s < link_s:
+        short, (look, full) = look, plan.links(fastest_s)
+        counts = {name: min(look, int(plan.alone_s / seconds)) for name, seconds in looked[-1].items()}
+        longer = {name: count for name, count in counts.items() if count > short}
+        looked = [{**one, **chains.round(longer)} for one in looked]
+    return looked, (look, full)
 
 
 def _by_device(
