@@ -43,7 +43,7 @@ class PrefillProgress:
             `cached_tokens` of them reused, and of a chunk that is on its way through the model as large a
             share as of the layers. All of them are when its first token is there.
         seconds: until then, as far as can be said now; None where nothing is known of this machine's rate,
-            and for a few new tokens.
+            and of a prompt that takes less than a tenth of a second.
     """
 
     id: str

@@ -11,9 +11,6 @@ _TRUST = 0.05
 """Share of the whole wait for which it counts as if what was expected had been seen: a step says little."""
 _FEWEST = 64
 """Tokens that say at which pace a prompt goes."""
-_SHORT = 64
-"""New tokens of a prompt that are there before anybody has read how long they take: a CPU begins with them
-behind that, and it would be a tenth of what they take a GPU."""
 
 
 @dataclass(slots=True)
@@ -39,17 +36,23 @@ class Progress:
         return done > self.done and now - self._at >= _OFTEN
 
     def told(
-        self, done: int, prompt: int, left: Callable[[int], float | None], now: float
+        self,
+        done: int,
+        prompt: int,
+        left: Callable[[int], float | None],
+        now: float,
+        *,
+        is_quick: bool = False,
     ) -> tuple[int, float | None]:
         """It is told now that so many tokens of `prompt` are done: never fewer than before; and what is left.
 
         `left`: seconds that the tokens behind so many are expected to take, alone, by what is known now;
-        None: not known; of a few it is not asked. As the first ones took longer or less than that, the others
-        are taken to: answers may be beside them. Where nothing was expected before it began, they are taken
-        to go on at the pace of those before them.
+        None: not known. As the first ones took longer or less than that, the others are taken to: answers may
+        be beside them. Where nothing was expected before it began, they are taken to go on at the pace of
+        those before them. Where it begins and `is_quick`, nobody is asked.
         """
-        is_short = self._began is None and prompt - done <= _SHORT
-        rest = 0.0 if done == prompt else None if is_short else left(done)
+        is_unasked = is_quick and self._began is None
+        rest = 0.0 if done == prompt else None if is_unasked else left(done)
         if self._began is None:
             self._began, self._first, self._trust = now, done, _TRUST * (rest or 0.0)
         self.done, self._at = max(self.done, done), now

@@ -113,7 +113,7 @@ def test_what_is_learned_of_its_first_chunks_is_not_taken_for_a_slow_machine() -
         assert told[1] == pytest.approx(0.1 * (1000 - done), abs=1e-9)
 
 
-def test_of_a_few_new_tokens_nobody_is_asked_how_long_they_take() -> None:
+def test_of_a_prompt_that_is_quick_nobody_is_asked_how_long_it_takes() -> None:
     asked = list[int]()
 
     def left(done: int) -> float:
@@ -121,9 +121,9 @@ def test_of_a_few_new_tokens_nobody_is_asked_how_long_they_take() -> None:
         return 0.1 * (8140 - done)
 
     progress = Progress()
-    assert progress.told(8112, 8140, left, 5.0) == (8112, None)
+    assert progress.told(8112, 8140, left, 5.0, is_quick=True) == (8112, None)
     assert progress.told(8140, 8140, left, 6.0) == (8140, 0.0)
     assert asked == []
-    more = Progress()
-    assert more.told(8075, 8140, left, 5.0)[1] == pytest.approx(6.5)
-    assert more.told(8100, 8140, left, 7.5)[1] == pytest.approx(4.0)  # it was told before
+    slow = Progress()
+    assert slow.told(8112, 8140, left, 5.0)[1] == pytest.approx(2.8)
+    assert slow.told(8130, 8140, left, 6.8, is_quick=True)[1] == pytest.approx(1.0)  # it was told before
