@@ -255,6 +255,9 @@ class Serving:
     def _started(self, sequence: Sequence) -> None:
         """It began, for the first time or again after it gave way."""
         sequence.begun_at, request = sequence.table.length, sequence.request
+        if len(self._batcher.running) == 1 and not self.chats.has_room(request):
+            self._endings.fail(request, self.chats.refusal(request))
+            return
         self._finding.let_go()
         request.clock.growth += self._room.prepare(sequence)
         if not request.clock.prefill_began:

@@ -92,9 +92,20 @@ class ChatPages:
         page_bytes = arena.page_bytes // head_bytes(arena.coding) * smaller
         return pages_if_smaller(self._model, self._draft, page_bytes, self._settings)
 
+    def has_room(self, request: Request) -> bool:
+        """Whether a prompt that is to be read has pages with nobody beside it, and one token behind it.
+
+        Chats that were pinned, or grew, since it was accepted may have taken them.
+        """
+        resident, capacity = self._alone(request)
+        return request.has_opened or capacity.pages_for(resident + 1) <= capacity.available
+
     def refusal(self, request: Request) -> Exception:
-        """It ran alone, and pages that are pinned stand in the way of its prompt."""
-        prompt, command = request.prompt, request.command
-        resident = min(len(prompt), request.most_resident - 1)
-        capacity = self.capacity(command.chat, request.ids)
-        return refused(resident, command.n, capacity, len(prompt) - resident)
+        """It runs alone, and pages that are pinned stand in the way of its prompt."""
+        resident, capacity = self._alone(request)
+        return refused(resident, request.command.n, capacity, len(request.prompt) - resident)
+
+    def _alone(self, request: Request) -> tuple[int, Capacity]:
+        """Tokens of its prompt that are in pages at once, and what there is for it with nobody beside it."""
+        resident = min(len(request.prompt), request.most_resident - 1)
+        return resident, self.capacity(request.command.chat, request.ids)

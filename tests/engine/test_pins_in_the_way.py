@@ -15,6 +15,7 @@ from engine import (
     Finished,
     Generate,
     Pin,
+    PrefillProgress,
     SampleEnded,
     SamplingParams,
     Share,
@@ -128,6 +129,41 @@ def test_where_pages_are_pinned_while_a_prompt_is_read_its_refusal_counts_all_of
         prompt_tokens=100,
     )
     queue.serving.chats.pin("a", False)
+    queue.close()
+
+
+@pytest.mark.parametrize("pages", [8, 12, 20])
+def test_who_has_no_room_left_when_a_pinned_answer_ends_is_refused_before_any_of_it_is_read(
+    pages: int, tmp_path: Path
+) -> None:
+    """It was accepted beside the two pages of the chat's prompt; the answer left it all pages but five."""
+    queue = Queue(tmp_path, pages=pages, prefill_chunk=16)
+    queue.serving.chats.pin("a", True)
+    queue.add(queue.request("a", ids(20), 50, chat="a"))
+    queue.work_until_all_write()
+    prompt = ids((pages - 3) * PAGE, 7)
+    queue.add(queue.request("b", prompt, 5, chat="b"))
+    queue.add(queue.request("small", ids(PAGE, 5), 5, chat="c"))
+    while queue.serving.busy:
+        queue.serving.work()
+        assert queue.serving.model.pager.pages_used <= pages
+    (failed,) = [event for event in queue.events if isinstance(event, Failed)]
+    assert failed.refusal == Refusal(
+        needed_pages=pages - 2,
+        available_pages=pages - 5,
+        ways_out=(WayOut("shorten", 2 * PAGE + 1), WayOut("evict", 5, "a")),
+        pinned_pages=5,
+        prompt_tokens=len(prompt),
+    )
+    assert not [event for event in queue.events if isinstance(event, PrefillProgress) and event.id == "b"]
+    assert {end.id: len(end.tokens) for end in queue.ends} == {"a": 50, "small": 5}
+    queue.serving.chats.pin("a", False)
+    queue.add(queue.request("b again", prompt, 5, chat="b"))
+    queue.serving.work()
+    assert queue.running == {"b again"}
+    while queue.serving.busy:
+        queue.serving.work()
+    assert queue.ends[-1].id == "b again"
     queue.close()
 
 
