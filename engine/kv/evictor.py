@@ -16,9 +16,6 @@ from engine.kv.stores import MemoryCounts, PageStore, Room, Spilled, Tier
 _EVICTED_AT_ONCE = 16
 """Most pages that make room for one that is missing."""
 
-_SAVED_AT_ONCE = 64
-"""Pages that are read for the SSD before the time is looked at."""
-
 
 class Evictor:
     """Makes room in the pager at the prefix tree's cost; what it evicts is counted in `counts`."""
@@ -31,7 +28,7 @@ class Evictor:
         self._batch = max(1, min(_EVICTED_AT_ONCE, pager.total_pages // 64))
         self._plan: list[tuple[Node, int]] = []
         self._planned_at = -1
-        self._leaving: set[str] = set()
+        self._leaving: dict[str, frozenset[Node]] = {}
 
     @property
     def available_pages(self) -> int:
@@ -81,27 +78,27 @@ class Evictor:
     def put_away(self, chat: str, seconds: float) -> int:
         """Evict the idle pages that only `chat` owns, unless it is pinned. Returns how many.
 
-        It waits for the SSD to take them, for `seconds` at most. Those of a chat that takes longer stay, and
-        leave when `spill` has written them, unless it is used before. What the SSD has no room for goes too.
+        It waits for the SSD to take them, for `seconds` at most, and for one file. Those of a chat that takes
+        longer stay, and leave when `spill` has written them, unless it is used before. What the SSD has no
+        room for goes too. What runs now stays in either case.
         """
-        if not self.save(seconds, self._own(chat)):
-            self._leaving.add(chat)
-            return 0
-        return self._leave(chat)
+        own = self._own(chat)
+        self._leaving[chat] = frozenset(own)
+        return self._leave(chat) if self.save(seconds, own) else 0
 
     def stays(self, chat: str) -> None:
         """`chat` is used: what was put away of it and is not gone yet stays."""
-        self._leaving.discard(chat)
+        self._leaving.pop(chat, None)
 
     def save(self, seconds: float, nodes: Sequence[Node] | None = None) -> bool:
         """Offer full idle pages, or those of `nodes`, to the SSD, and wait for it, for `seconds` at most.
 
-        Returns whether nothing is left that it might take.
+        After each file the time is looked at. Returns whether nothing is left that it might take.
         """
         if self._tier is None:
             return True
         plan, until = self._planned(nodes), time.perf_counter() + seconds
-        while not (spilled := self._offer(self._tier, plan, _SAVED_AT_ONCE)).is_all:
+        while not (spilled := self._offer(self._tier, plan, 1)).is_all:
             left = until - time.perf_counter()
             if left <= 0:
                 return False
@@ -121,8 +118,9 @@ class Evictor:
         if self._planned_at != self._tree.clock or (not self._plan and self._tier.reason):
             self._plan, self._planned_at = self._planned(), self._tree.clock
         spilled = self._offer(self._tier, self._plan, pages)
-        while spilled.is_all and self._leaving:
-            self._leave(self._leaving.pop())
+        if spilled.is_all:
+            for chat in list(self._leaving):
+                self._leave(chat)
         return spilled
 
     def _planned(self, nodes: Sequence[Node] | None = None) -> list[tuple[Node, int]]:
@@ -145,9 +143,11 @@ class Evictor:
     def _offer(self, tier: Tier, plan: list[tuple[Node, int]], pages: int | None) -> Spilled:
         """Offer about `pages` pages of `plan`, and take out of it what is done with."""
         taken = 0
-        while plan and (pages is None or taken < pages):
+        while plan:
             node, used = plan[-1]
             if _is_of_use(tier, node):
+                if pages is not None and taken >= pages:
+                    break
                 offered = spill_run(tier, self._store, node, used)
                 taken += offered.pages
                 if offered.room is Room.LATER:
@@ -167,8 +167,9 @@ class Evictor:
         ]
 
     def _leave(self, chat: str) -> int:
-        """Evict the idle pages that only `chat` owns, unless it is pinned; returns how many."""
-        own = self._own(chat)
+        """Evict what was put away of `chat`, as far as it is still idle and its own; returns how many."""
+        leaving = self._leaving.pop(chat)
+        own = [node for node in self._own(chat) if node in leaving]
         for node in own:
             self._let_go(node)
         self._order.restart()

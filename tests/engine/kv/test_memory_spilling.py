@@ -196,7 +196,7 @@ def test_what_is_evicted_takes_the_room_of_what_was_used_before_it_only() -> Non
 def test_what_was_just_used_takes_the_room_of_what_was_used_from_memory_before() -> None:
     world = world_of(3 * RUN_PAGES, has_tier=True)
     world.tier.holds = RUN_PAGES
-    old, new = prompt(RUN_PAGES * SIZE), prompt(RUN_PAGES * SIZE, 1)
+    old, new = prompt(2 * RUN_PAGES * SIZE), prompt(RUN_PAGES * SIZE, 1)
     world.run(old)
     world.memory.spill()
     for _ in range(3):
@@ -211,7 +211,7 @@ def test_what_was_just_used_takes_the_room_of_what_was_used_from_memory_before()
 def test_the_room_of_a_forgotten_chat_is_offered_to_what_had_none() -> None:
     world = world_of(3 * RUN_PAGES, has_tier=True)
     world.tier.holds = RUN_PAGES
-    old, new = prompt(RUN_PAGES * SIZE), prompt(RUN_PAGES * SIZE, 1)
+    old, new = prompt(2 * RUN_PAGES * SIZE), prompt(RUN_PAGES * SIZE, 1)
     world.run(old, "old")
     world.run(new, "new")
     assert world.memory.spill() == Spilled(RUN_PAGES, True)
@@ -283,6 +283,39 @@ def test_a_chat_that_is_used_again_before_it_has_left_stays() -> None:
     while not world.memory.spill().is_all:
         world.tier.flush(1)
     assert world.memory.lookup([*chat, 0]) == Found(3 * RUN_PAGES * SIZE, 0)
+
+
+@pytest.mark.parametrize("queue", [1, 4 * RUN_PAGES])
+def test_what_is_put_away_while_the_chat_is_answered_is_what_no_answer_holds(queue: int) -> None:
+    """However slow the disk is: what the answer holds stays when it has ended, with what it wrote."""
+    world = world_of(4 * RUN_PAGES, has_tier=True)
+    old, new = prompt(2 * RUN_PAGES * SIZE), prompt(RUN_PAGES * SIZE, 1)
+    world.tier.queue = queue
+    world.run(old, "mine")
+    answered = world.begin(new, "mine")
+    world.compute(answered, len(new) - SIZE)
+    world.memory.put_away("mine", 0.0)
+    world.compute(answered, SIZE)
+    world.keep(answered)
+    world.free(answered)
+    while not world.memory.spill().is_all:
+        world.tier.flush(1)
+    assert world.memory.lookup([*old, 0]) == Found(0, 2 * RUN_PAGES * SIZE)
+    assert world.memory.lookup([*new, 0]) == Found(RUN_PAGES * SIZE, 0)
+    world.check()
+
+
+def test_between_two_files_of_what_is_put_away_it_is_looked_at_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To read the pages of one takes 100 ms here: an answer waits for no second."""
+    world = world_of(4 * RUN_PAGES, has_tier=True)
+    world.run(prompt(3 * RUN_PAGES * SIZE), "mine")
+    monkeypatch.setattr("engine.kv.evictor.time.perf_counter", lambda: 0.1 * len(world.tier.puts))
+    assert world.memory.put_away("mine", 0.02) == 0
+    assert world.tier.puts == [RUN_PAGES]
+    assert world.memory.put_away("mine", 0.12) == 3 * RUN_PAGES
+    assert world.tier.puts == [RUN_PAGES, RUN_PAGES, RUN_PAGES]
 
 
 @pytest.mark.parametrize("is_full", [True, False])
