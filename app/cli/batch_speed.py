@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 from typing import Protocol
 
+from app.amounts import counted
 from app.cli.rows import Row, ratio_row
 from app.cli.speed import Plan, agreement
 from app.cli.targets import Targets
@@ -55,7 +56,7 @@ def _cached_rows(
             prompt_tokens(cached, number), prompt_tokens(new, number, 1)
         )
 
-    at = f"{new} new tokens on {cached} cached"
+    at = f"{counted(new, 'new token')} on {cached} cached"
     mine, peers = interleave(
         pairs,
         timed(ours),
@@ -80,7 +81,7 @@ def batch_rows(
 ) -> Iterator[Row]:
     """Rows of `batch` sequences at once, each behind a prompt of the plan's shortest context."""
     context = min(plan.contexts)
-    at = f"batch of {batch} at {context} tokens"
+    at = f"batch of {batch} at {counted(context, 'token')}"
 
     def prompts(number: int) -> list[tuple[int, ...]]:
         return [prompt_tokens(context, number, sequence) for sequence in range(batch)]
@@ -108,7 +109,7 @@ def batch_rows(
 
 def _host_rows(plan: Plan, ours: RunnerBench, targets: Targets, say: Callable[[str], None]) -> Iterator[Row]:
     context = min(plan.contexts)
-    at = f"host time of a step at {context} tokens"
+    at = f"host time of a step at {counted(context, 'token')}"
     found, _ = interleave(
         plan.pairs,
         lambda number: ours.host_seconds(prompt_tokens(context, number), plan.decoded),

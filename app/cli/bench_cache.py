@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from app.amounts import counted
 from app.cli.bench_report import Report
 from app.cli.cache_speed import FEWEST, measure_cache
 from app.cli.cache_speed_scene import ROOM, CachePlan, Scene
@@ -39,7 +40,7 @@ def cache_report(args: Namespace, plan: CachePlan, terminal: Terminal) -> Report
     plan = plan.within(info.context_length)
     if plan.context < FEWEST:
         raise AppError(
-            f"{info.name} has a context of {info.context_length} tokens, and {FEWEST + ROOM} are "
+            f"{info.name} has a context of {counted(info.context_length, 'token')}, and {FEWEST + ROOM} are "
             f"needed; give another --model"
         )
     _check_asked(args, info)

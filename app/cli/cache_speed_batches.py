@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from app.amounts import counted
 from app.cli.batch_speed import batch_rows
 from app.cli.cache_speed_scene import Scene, request
 from app.cli.rows import Row
@@ -34,14 +35,14 @@ def measure_throughput(scene: Scene) -> Iterator[Row]:
 def measure_steps(scene: Scene) -> Iterator[Row]:
     """Rows of the host's time for a step of the largest batch."""
     batch = max(scene.plan.batches)
-    scene.say(f"steps of {batch} answers that compute nothing")
+    scene.say(f"steps of {counted(batch, 'answer')} that compute nothing")
     runner = RunnerBench(scene.model, scene.settings)
     costs = [runner.step_costs(batch, STEPS) for _ in range(scene.plan.pairs + 1)][1:]
     scheduling = tuple(1e6 * cost.scheduling for cost in costs)
     target = scene.targets.get(("scheduling", batch))
-    yield Row(f"scheduler and pager, {batch} answers", "µs", scheduling, target, STEP)
+    yield Row(f"scheduler and pager, {counted(batch, 'answer')}", "µs", scheduling, target, STEP)
     accepting = tuple(1e6 * cost.accepting for cost in costs)
-    yield Row(f"taking in the tokens, {batch} answers", "µs", accepting, group=STEP)
+    yield Row(f"taking in the tokens, {counted(batch, 'answer')}", "µs", accepting, group=STEP)
 
 
 class EngineBatches:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from app.amounts import counted
 from app.cli.cache_speed_scene import REST_S, Scene, request
 from app.cli.rows import Row, ratio_row
 from app.errors import AppError
@@ -46,6 +47,7 @@ class _Run:
 def measure_beside(scene: Scene) -> Iterator[Row]:
     """Rows of the gaps between the chat's tokens, and of the prompt's speed."""
     length = scene.plan.long_prompt
+    prompt = f"prompt of {counted(length, 'token')}"
     with EngineClient(scene.settings) as client:
         client.load(scene.model)
         _once(client, min(length, 4 * CHAT), 0)
@@ -53,13 +55,13 @@ def measure_beside(scene: Scene) -> Iterator[Row]:
         runs: list[_Run] = []
         count = max(1, scene.plan.pairs // PAIRS_A_RUN)
         for number in range(1, count + 1):
-            scene.say(f"a chat beside a prompt of {length} tokens: {number} of {count}")
+            scene.say(f"a chat beside a {prompt}: {number} of {count}")
             runs.append(_once(client, length, number))
     for share in (50, 99):
         yield from _gap_rows(scene, runs, share)
     alone, beside = [run.rate_alone for run in runs], [run.rate_beside for run in runs]
-    yield Row(f"prompt of {length} tokens, alone", "tok/s", tuple(alone), group=GROUP)
-    yield Row(f"prompt of {length} tokens, beside the chat", "tok/s", tuple(beside), group=GROUP)
+    yield Row(f"{prompt}, alone", "tok/s", tuple(alone), group=GROUP)
+    yield Row(f"{prompt}, beside the chat", "tok/s", tuple(beside), group=GROUP)
     target = scene.targets.get(("rate beside", 0))
     yield ratio_row("prompt's speed, beside to alone", beside, alone, target, GROUP)
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from app.amounts import counted
 from app.cli.cache_speed_models import write_model
 from app.cli.cache_speed_scene import REST_S, ROOM, Scene, new_tokens
 from app.cli.cache_speed_speculation import FLAT, PIECES, PROMPT, rates_of
@@ -110,14 +111,14 @@ def _reading_rows(scene: Scene, client: EngineClient, length: int, count: int) -
     """The longest gap while the draft model reads, and after how many tokens it begins to guess."""
     pairs: list[_Pair] = []
     for number in range(scene.plan.pairs + 1):
-        scene.say(f"a draft model reads {length} tokens: pair {number} of {scene.plan.pairs}")
+        scene.say(f"a draft model reads {counted(length, 'token')}: pair {number} of {scene.plan.pairs}")
         pair = _read(client, length, number, count)
         pairs += [pair] * (number > 0)  # the first warms up
         client.forget(CHAT)
     plain = [1000 * longest_gap(pair.plain) for pair in pairs]
     yield Row("longest gap between tokens, without guessing", "ms", tuple(plain), group=GROUP)
     for what, answers in (
-        (f"{length} tokens to read", [pair.first for pair in pairs]),
+        (f"{counted(length, 'token')} to read", [pair.first for pair in pairs]),
         (f"its next turn, {MESSAGE} new ones", [pair.following for pair in pairs]),
     ):
         longest = [1000 * longest_gap(answer) for answer in answers]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from app.amounts import counted
 from app.cli.cache_speed_scene import Scene, request, warm_up_length
 from app.cli.rows import Row, ratio_row
 from app.measure.engine_client import Answer, EngineClient
@@ -98,7 +99,7 @@ def measure_restart(scene: Scene) -> Iterator[Row]:
     """Rows of the chat after a restart, and of the choice between restoring and computing for each length."""
     plan, pairs = scene.plan, list[_Pair]()
     for number in range(plan.pairs + 1):
-        scene.say(f"restart with {plan.context} tokens: pair {number} of {plan.pairs}")
+        scene.say(f"restart with {counted(plan.context, 'token')}: pair {number} of {plan.pairs}")
         pairs.append(_restart(scene, scene.scratch / f"restart-{number}", number))
     pairs = pairs[1:]
     for source in pairs[0].raw:
@@ -182,7 +183,7 @@ def _rate_rows(scene: Scene, source: str, pairs: Sequence[_Pair], *, is_promised
     """Promised is a share of the disk's rate; the page cache's stands for it where it cannot be left."""
     chats, raw = [pair.chats[source] for pair in pairs], [pair.raw[source].rate for pair in pairs]
     token_bytes = pairs[0].model.page_bytes / pairs[0].model.page_size
-    at = f"{len(chats[0].restarted.end.prompt_tokens)} tokens, {source}"
+    at = f"{counted(len(chats[0].restarted.end.prompt_tokens), 'token')}, {source}"
     restored = tuple(float(chat.restarted.restored) for chat in chats)
     yield Row(f"restored of {at}", "", restored, group=GROUP)
     yield Row(f"first token, {at}", "s", tuple(chat.restarted.first_token for chat in chats), group=GROUP)
@@ -197,7 +198,7 @@ def _rate_rows(scene: Scene, source: str, pairs: Sequence[_Pair], *, is_promised
 
 def _expected_rows(chats: Sequence[_Return]) -> Iterator[Row]:
     """What was asked about before should be in memory, and take as long as from there."""
-    at = f"{len(chats[0].restarted.end.prompt_tokens)} tokens, {EXPECTED}"
+    at = f"{counted(len(chats[0].restarted.end.prompt_tokens), 'token')}, {EXPECTED}"
     cached = tuple(float(chat.restarted.cached) for chat in chats)
     yield Row(f"in memory of {at}", "", cached, group=GROUP)
     first = [chat.restarted.first_token for chat in chats]
@@ -207,11 +208,11 @@ def _expected_rows(chats: Sequence[_Return]) -> Iterator[Row]:
 
 
 def _choice_rows(scene: Scene, length: int, choices: Sequence[_Choice]) -> Iterator[Row]:
-    at = f"{length} tokens after a restart"
+    at = f"{counted(length, 'token')} after a restart"
     chosen = tuple(choice.chosen.first_token for choice in choices)
     yield Row(f"first token, {at}", "s", chosen, group=GROUP)
     yield Row(f"first token, {at}, restored", "s", tuple(each.restored for each in choices), group=GROUP)
     yield Row(f"first token, {at}, computed", "s", tuple(each.computed for each in choices), group=GROUP)
     target = scene.targets.get(("choice", 0))
     to_better = tuple(choice.to_better for choice in choices)
-    yield Row(f"the choice to the better one, {length} tokens", "x", to_better, target, GROUP)
+    yield Row(f"the choice to the better one, {counted(length, 'token')}", "x", to_better, target, GROUP)

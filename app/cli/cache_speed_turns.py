@@ -27,13 +27,13 @@ def measure_turns(scene: Scene) -> Iterator[Row]:
     with EngineClient(scene.settings) as client:
         client.load(scene.model)
         for number in range(plan.pairs + 1):
-            scene.say(f"a chat of {plan.context} tokens: pair {number} of {plan.pairs}")
+            scene.say(f"a chat of {counted(plan.context, 'token')}: pair {number} of {plan.pairs}")
             if number:
                 pairs.append(_Pair(client, plan.context, number))
             else:
                 _Pair(client, warm_up_length(plan.context), number)
                 client.wait_until_warm(REST_S)
-    at = f"{plan.context} tokens"
+    at = counted(plan.context, "token")
     yield Row(f"first token, cold, {at}", "s", tuple(pair.whole for pair in pairs), group=GROUP)
     for move in MOVES:
         beyond = tuple(float(pair.beyond[move]) for pair in pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.amounts import counted
 from app.cli.opening import show_progress
 from app.cli.session import Session
 from app.cli.terminal import Terminal
@@ -89,8 +90,8 @@ class Conversation:
             return f"{self.model.name}: nothing was asked yet"
         return (
             f"{self.model.name} on {self.model.device} ({self.model.executor}); the last answer held "
-            f"{pulse.context_tokens} of {self.model.context_length} tokens of context, "
-            f"{pulse.pages_used} of {pulse.total_pages} pages, and "
+            f"{pulse.context_tokens:,} of {counted(self.model.context_length, 'token')} of context, "
+            f"{pulse.pages_used:,} of {counted(pulse.total_pages, 'page')}, and "
             f"{pulse.memory_bytes / 1e6:.0f} MB of memory (peak {pulse.peak_memory_bytes / 1e6:.0f} MB)"
         )
 
@@ -103,13 +104,13 @@ class Conversation:
 
 def _summary(finished: Finished) -> str:
     timing, count = finished.timing, len(finished.tokens)
-    parts = [f"{count} token{'' if count == 1 else 's'}"]
+    parts = [counted(count, "token")]
     if timing.decode_tps > 0:
         parts.append(f"{timing.decode_tps:.1f} tok/s")
     if count:
         parts.append(f"first after {timing.ttft_ms / 1000:.2f} s")
     if timing.cached_tokens:
-        parts.append(f"{timing.cached_tokens:,} of {len(finished.prompt_tokens):,} tokens cached")
+        parts.append(f"{timing.cached_tokens:,} of {counted(len(finished.prompt_tokens), 'token')} cached")
     if finished.reason == "cancelled":
         parts.append("stopped")
     elif finished.reason == "length":

@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from app.amounts import counted
 from app.cli.findings import Finding
 from app.cli.machine_checks import check_files, check_system, check_window
 from app.cli.model_option import add_model_option
@@ -131,7 +132,7 @@ def _verdict(found: Examination) -> str:
             f"{broken} {'thing is' if broken == 1 else 'things are'} broken (✗): what to do is beside each."
         )
     if notes:
-        return f"Everything works; {notes} {'thing' if notes == 1 else 'things'} could be better (·)."
+        return f"Everything works; {counted(notes, 'thing')} could be better (·)."
     return "Everything works."
 
 

@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from app.amounts import size
+from app.amounts import counted, size
 from app.cli.findings import Finding, amount
 from app.paths import Paths
 from engine import (
@@ -74,7 +74,7 @@ def check_model(
         ),
         *(_stored(kind, area) for kind in model.kinds),
         Finding(area, "computes in", model.dtype),
-        Finding(area, "context", f"{model.context_length} tokens"),
+        Finding(area, "context", counted(model.context_length, "token")),
         Finding(
             area,
             "KV cache",
@@ -145,7 +145,7 @@ def _template(model: ModelSummary, area: str) -> Finding:
 
 
 def _stored(kind: StoredKind, area: str) -> Finding:
-    tensors = f"{kind.tensors} {'tensor' if kind.tensors == 1 else 'tensors'}"
+    tensors = counted(kind.tensors, "tensor")
     memory = "" if kind.memory_bytes == kind.file_bytes else f", {size(kind.memory_bytes)} in memory"
     runs = f"; {kind.runs}" if kind.runs else ""
     return Finding(area, "stored", f"{kind.name}: {tensors}, {size(kind.file_bytes)}{memory}{runs}")
@@ -157,11 +157,11 @@ def _fit(model: ModelSummary, report: MachineReport, area: str, settings: Engine
     if fit.verdict == "does not fit":
         is_ = f"does not fit: {weights} of weights in {memory} of memory"
         return Finding(area, "fit", is_, "broken", "choose a smaller model or a 4-bit version")
-    pages = f"{size(fit.kv_bytes)} of pages for {fit.context} tokens"
+    pages = f"{size(fit.kv_bytes)} of pages for {counted(fit.context, 'token')}"
     if fit.verdict == "tight":
         is_ = (
             f"tight: {weights} of weights, and {pages} where there is room for {size(fit.kv_budget)}, "
-            f"which is {fit.most_context} tokens of context; of {memory}"
+            f"which is {counted(fit.most_context, 'token')} of context; of {memory}"
         )
         return Finding(area, "fit", is_, "note", "for longer chats choose a smaller model or a 4-bit version")
     return Finding(area, "fit", f"fits: {weights} of weights and {pages}, of {memory}")

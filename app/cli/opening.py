@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from app.amounts import counted
 from app.cli.recording import Recorded, recording
 from app.cli.session import Session
 from app.cli.terminal import Terminal
@@ -72,4 +73,6 @@ def show_progress(event: Event, terminal: Terminal) -> None:
     elif isinstance(event, LoadProgress) and event.total_bytes:
         terminal.progress(f"loading the model: {100 * event.loaded_bytes // event.total_bytes}%")
     elif isinstance(event, PrefillProgress) and event.done_tokens < event.prompt_tokens:
-        terminal.progress(f"reading the prompt: {event.done_tokens} of {event.prompt_tokens} tokens")
+        terminal.progress(
+            f"reading the prompt: {event.done_tokens:,} of {counted(event.prompt_tokens, 'token')}"
+        )

@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Callable
 
-from app.amounts import duration, size
+from app.amounts import counted, duration, size
 from app.cli.terminal import Terminal
 from app.downloads.events import DownloadEvent, Finished, Prepared, Progress, Queued, Retrying, Verifying
 from app.downloads.wanted import MAIN, Wanted
@@ -56,7 +56,7 @@ def progress_words(event: Progress) -> str:
 def result_lines(event: Finished, wanted: Wanted) -> list[str]:
     """What is there now, for people."""
     count = len(event.plan.files)
-    files = "1 file" if count == 1 else f"{count} files"
+    files = counted(count, "file")
     fetched = "" if event.fetched == event.plan.size else f" ({size(event.fetched)} fetched now)"
     lines = [f"{wanted.title}: {files}, {size(event.plan.size)}{fetched}, verified, in {event.path}"]
     if not wanted.file or event.path.suffix == ".gguf":
@@ -73,7 +73,7 @@ def _model(event: Finished, wanted: Wanted) -> str:
 
 def _prepared(event: Prepared) -> str:
     count = len(event.plan.files)
-    words = f"{f'{event.choice}, ' if event.choice else ''}{'1 file' if count == 1 else f'{count} files'}"
+    words = f"{f'{event.choice}, ' if event.choice else ''}{counted(count, 'file')}"
     words += f", {size(event.plan.size)}, commit {event.plan.commit[:7]}"
     return f"{words}; {size(event.done)} are there already" if event.done else words
 

@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from app.amounts import size
+from app.amounts import counted, size
 from app.cli.models import scan
 from app.cli.terminal import Terminal, open_terminal
 from app.downloads.cache_layout import CacheLayout
@@ -91,7 +91,7 @@ def _forget_place(place: Path, library: Library, terminal: Terminal, args: Names
     if args.files:
         raise UsageError("--files is for one model; name it as `mlxr models` does")
     names = [model.name for model in library.only_in(place)]
-    count = "1 model" if len(names) == 1 else f"{len(names)} models"
+    count = counted(len(names), "model")
     told, done = (f", and {count} of it forgotten", f", with {count}") if names else ("", "")
     terminal.say(f"{place} is looked at no more{told}; all files stay")
     if not _may_go_on(terminal, args):

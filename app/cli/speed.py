@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from app.amounts import counted
 from app.cli.rows import Row, ratio_row
 from app.cli.session import Session
 from app.cli.targets import Targets
@@ -64,8 +65,8 @@ def check_plan(plan: Plan, model: ModelInfo) -> None:
     """Raises AppError when a prompt and its answer do not fit the model's context."""
     if plan.longest > model.context_length:
         raise AppError(
-            f"{plan.longest} tokens do not fit {model.name}'s context of {model.context_length}; "
-            "give shorter --contexts, --prompts and --cached, or fewer --decode"
+            f"{counted(plan.longest, 'token')} do not fit {model.name}'s context of "
+            f"{model.context_length:,}; give shorter --contexts, --prompts and --cached, or fewer --decode"
         )
 
 
@@ -115,14 +116,14 @@ def _samples(
         plan.pairs,
         lambda number: ours(prompt_tokens(length, number), count),
         None if theirs is None else lambda number: theirs(prompt_tokens(length, number), count),
-        lambda number: say(f"{length} tokens of prompt: pair {number} of {plan.pairs}"),
+        lambda number: say(f"{counted(length, 'token')} of prompt: pair {number} of {plan.pairs}"),
     )
 
 
 def _decode_rows(
     context: int, mine: Sequence[Sample], peers: Sequence[Sample], targets: Targets
 ) -> list[Row]:
-    at = f"decode at {context} tokens"
+    at = f"decode at {counted(context, 'token')}"
     speeds = tuple(sample.decode_tps for sample in mine)
     rows = [Row(at, "tok/s", speeds, targets.get(("decode", context)), DECODE)]
     if peers:
@@ -132,7 +133,7 @@ def _decode_rows(
         rows += [
             Row(f"{at}, mlx-lm", "tok/s", their_speeds, group=DECODE),
             ratio_row(f"{at}, ours to mlx-lm", speeds, their_speeds, target, DECODE),
-            Row(f"same tokens at {context} tokens", "share", same, group=DECODE),
+            Row(f"same tokens at {counted(context, 'token')}", "share", same, group=DECODE),
         ]
     return rows
 
@@ -140,7 +141,7 @@ def _decode_rows(
 def _prefill_rows(
     length: int, mine: Sequence[Sample], peers: Sequence[Sample], targets: Targets
 ) -> list[Row]:
-    at = f"at {length} tokens"
+    at = f"at {counted(length, 'token')}"
     first = tuple(sample.ttft_s for sample in mine)
     rates = tuple(length / seconds for seconds in first)
     rows = [

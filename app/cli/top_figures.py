@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app import amounts
-from app.amounts import count, size, tokens
+from app.amounts import count, counted, size, tokens
 from app.cli.terminal import one_line
 from app.model_location import model_title
 
@@ -115,7 +115,7 @@ def _rate(value: float) -> str:
 def _context(stats: dict[str, Any], most: int) -> str:
     """What answers have in pages; of the `most` that each may have, where there is one answer."""
     held, answers = f"{stats['context_tokens']:,}", stats["running"]
-    return f"{held} of {most:,} tokens" if answers <= 1 else f"{held} tokens in {answers:,} answers"
+    return f"{held} of {counted(most, 'token')}" if answers <= 1 else f"{held} tokens in {answers:,} answers"
 
 
 def _first_tokens(stats: dict[str, Any]) -> str:

@@ -84,6 +84,22 @@ def test_each_length_runs_once_and_writes_only_what_is_timed() -> None:
     ]
 
 
+def test_of_one_token_rows_say_that_it_is_one() -> None:
+    found, _ = measured(Plan((1,), (1,), (), None, 1, 2), {})
+    ours: Any = Scripted(1.0, (1, 2, 3, 4))
+    said: list[str] = []
+    found += measure_batches(Plan((1,), (), (2,), (64, 1), 1, 2), ours, None, {}, said.append)
+    assert [row.what for row in found if "mlx-lm" not in row.what] == [
+        "decode at 1 token",
+        "same tokens at 1 token",
+        "first token at 1 token",
+        "prefill at 1 token",
+        "first token, 1 new token on 64 cached",
+        "batch of 2 at 1 token",
+    ]
+    assert "1 new token on 64 cached: pair 1 of 1" in said
+
+
 def test_targets_stand_at_their_size_only() -> None:
     target = Target("at least", 3.0)
     found, _ = measured(Plan((20, 30), (20, 30), (), None, 1, 4), {("decode ratio", 30): target})
@@ -235,7 +251,7 @@ def test_a_peer_that_is_not_installed_is_said(
 def test_a_context_that_does_not_fit_is_one_line(mlxr_here: Run, random_model: Path) -> None:
     done = mlxr_here("bench", "--model", random_model, "--contexts", "300000")
     assert done.returncode == 1
-    assert "300064 tokens do not fit" in done.stderr
+    assert "300,064 tokens do not fit" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

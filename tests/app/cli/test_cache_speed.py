@@ -77,6 +77,13 @@ def test_a_batch_writes_what_each_prompt_gets_alone(random_model: Path) -> None:
     assert together.decode_tps > 0
 
 
+def test_of_one_answer_and_one_token_rows_say_that_it_is_one(rows_of: Callable[..., dict[str, Row]]) -> None:
+    steps = rows_of("steps", batches=(1,))
+    assert {"scheduler and pager, 1 answer", "taking in the tokens, 1 answer"} <= steps.keys()
+    beside = rows_of("beside", long_prompt=1)
+    assert {"prompt of 1 token, alone", "prompt of 1 token, beside the chat"} <= beside.keys()
+
+
 def test_a_chat_beside_a_long_prompt_has_gaps_and_rates(rows_of: Callable[..., dict[str, Row]]) -> None:
     rows = rows_of("beside")
     assert {what for what, row in rows.items() if row.target} == {
