@@ -65,9 +65,10 @@ class Finding:
         )
         self._has_answered = False
         self._asked: _Asked | None = None
+        kind = model.fingerprint if settings.kv_bits is None else f"{model.fingerprint}-kv{settings.kv_bits}"
         self._foresight = Foresight(
-            settings.cache / "rates" / f"{model.fingerprint}.json",
-            f"{device_name()} {model.info.executor} {model.info.dtype} {model.fingerprint}",
+            settings.cache / "rates" / f"{kind}.json",
+            f"{device_name()} {model.info.executor} {model.info.dtype} {kind}",
             model.arena.page_bytes,
             settings.page_size,
             _few(model),

@@ -30,7 +30,7 @@ class Foresight:
         """
         Args:
             file: where the rates are kept; a missing or damaged one means that nothing is known.
-            about: the machine, executor and model that they hold for.
+            about: the machine, executor, model and bits of KV memory that they hold for.
             page_bytes: of one page; `page_size`: its tokens.
             few: of Rates.
         """

@@ -34,13 +34,16 @@ class Model:
         family: str = "llama",
         cap: int = 64 << 20,
         has_draft: bool = False,
+        kv_bits: int | None = None,
         **changes: object,
     ) -> None:
         stored = None
         if ssd is not None:
             stored = SsdSettings(ssd, cap_bytes=cap, floor_bytes=0, check_share=check_share)
         # Kernels have an arena of their own size at load: what is tested is when it grows.
-        settings = EngineSettings(executor="reference", ssd=stored, cache=folder / "cache", kv_pages=pages)
+        settings = EngineSettings(
+            executor="reference", ssd=stored, cache=folder / "cache", kv_pages=pages, kv_bits=kv_bits
+        )
         written = write_random_model(folder / "model", family, **changes)
         self.model = load_model(written, settings, lambda done, total: None)
         self.events: list[Event] = []

@@ -49,6 +49,25 @@ def finish(model: Model) -> None:
         model.serving.work()
 
 
+def test_what_prompts_take_with_quantised_kv_memory_is_learned_apart(tmp_path: Path) -> None:
+    """Of the guide, on a CPU, three tokens behind 3,000 cached ones take 2.3 times as long with 8 bits."""
+    learned, kept = set[int | None](), dict[Path, bytes]()
+    for bits in (None, 8, 4, None):
+        model = Model(tmp_path, None, kv_bits=bits, head_dim=32)
+        told = model.serving.predict(model.request("?", long_prompt(9, 20)))
+        assert (told.seconds is not None) == (bits in learned)
+        for number in range(3):
+            model.ask(f"r{number}", long_prompt(number, 20))
+        model.serving.close()
+        learned.add(bits)
+        changed = [file for file in tmp_path.glob("cache/rates/*") if file.read_bytes() != kept.get(file)]
+        assert len(changed) == 1
+        kept[changed[0]] = changed[0].read_bytes()
+        if bits is None:  # what versions before wrote, whatever the bits were, is of these
+            assert changed[0].name == f"{model.model.fingerprint}.json"
+    assert len(kept) == 3
+
+
 def test_what_a_request_waited_for_before_its_turn_is_no_cost_of_it(
     tmp_path: Path, lessons: list[LESSON]
 ) -> None:
