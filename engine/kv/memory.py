@@ -132,12 +132,17 @@ class KVMemory:
             return 0
         self._tier.use(run.keys)  # or what leaves memory for them may take their place
         first = table.length // size
-        self._pager.shrink(table, first * size)
-        self.grow(table, (first + len(run.keys)) * size)
-        pages = self._restoring.read(run, self._store.memory(table.pages[first:]))
+        part = self._pager.share(table.pages[first:], table.length)  # of a page, which stays meanwhile
+        try:
+            self._pager.shrink(table, first * size)
+            self.grow(table, (first + len(run.keys)) * size)
+            pages = self._restoring.read(run, self._store.memory(table.pages[first:]))
+            if not pages:  # their file went, or is damaged: nothing has changed
+                table.pages[first:], part.pages, table.length = part.pages, table.pages[first:], part.length
+                return 0
+        finally:
+            self._pager.free(part)
         self._pager.shrink(table, (first + pages) * size)
-        if not pages:
-            return 0
         table.length = (first + pages) * size
         self._claimed(self.tree.insert(tokens, table, False, chat, run.keys[:pages]), chat)
         self.counts.restored_pages += pages

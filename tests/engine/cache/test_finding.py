@@ -13,9 +13,10 @@ from engine.events.cache import CacheReport
 from engine.events.events import Finished, PrefillProgress, Stats
 from engine.kv.memory import KVMemory
 from engine.kv.page_table import PageTable
+from engine.kv.ssd.files import SsdFiles
 from engine.kv.ssd.tier import SsdTier
 from engine.prediction.foresight import Foresight
-from engine.rest.tidying import FREE_AFTER
+from engine.rest.tidying import FREE_AFTER, SPILL_AFTER
 from tests.engine.served_model import Model, long_prompt
 from tests.engine.watched import restore_always
 
@@ -56,6 +57,46 @@ def test_where_reading_what_a_window_sees_ends_early_all_of_it_is_computed(
     assert (report.cached_tokens, report.restored_tokens) == (0, 0)
     assert end.tokens == answer
     model.model.memory.check([])
+    model.serving.close()
+
+
+@pytest.mark.parametrize("good", [0, 1])
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_of_a_file_that_goes_or_is_damaged_once_it_was_found_only_what_is_nowhere_else_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool, good: int
+) -> None:
+    """All of the chat is in one file, which is as it was for the first `good` reads of eight pages."""
+    model, answer = stored(tmp_path, "chat")
+    model.ask("other", (*TOKENS[:88], 5, 6, 7), chat="other")  # half a page is its own
+    (path,) = (tmp_path / "kv").glob("*/*.safetensors")
+    read, reads = SsdFiles.read, list[int]()
+
+    def harmed(self: SsdFiles, *given: Any) -> bool:
+        if len(reads) == good:
+            path.write_bytes(path.read_bytes()[:-1] + b"?") if is_damaged else path.unlink()
+        reads.append(1)
+        return read(self, *given)
+
+    monkeypatch.setattr(SsdFiles, "read", harmed)
+    end, report = model.ask("again", TOKENS, chat="chat")
+    came = good * (13 * 16 - 88)
+    assert len(reads) == good + 1
+    assert (report.cached_tokens, report.restored_tokens) == (88, came)
+    assert (report.missed_from, report.reason) == (88 + came, "evicted")
+    assert end.timing.prefill_tokens == len(TOKENS) - 88 - came
+    assert end.tokens == answer
+    model.model.memory.check([])
+    model.rest(SPILL_AFTER)
+    counts = [event.cache for event in model.events if isinstance(event, Stats)][-1]
+    assert (counts.cached_tokens, counts.restored_tokens) == (88, 5 * 16 + came)  # the other's, too
+    assert counts.quarantined_files == is_damaged
+    assert model.model.tier is not None
+    assert model.model.tier.flush(60)
+    assert model.model.tier.usage.total_bytes == sum(
+        file.stat().st_size for file in (tmp_path / "kv").glob("*/*.safetensors")
+    )
+    model.rest(FREE_AFTER)
+    assert model.ask("once more", TOKENS, chat="chat")[1].restored_tokens == 37 * 16  # it was written anew
     model.serving.close()
 
 

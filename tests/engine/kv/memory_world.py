@@ -275,6 +275,8 @@ class World:
             self.memory.check([running.table for running in self.running])
         self.memory.settle(table, sequence.tokens, sequence.chat)
         self.look(sequence)
+        if self.shape.window is None:  # or what it has left may make room for what it sees
+            assert table.length >= before, "what memory had is to be computed again"
         return table.length - before
 
     def keep(self, sequence: Running, whole: bool = True) -> None:

@@ -116,6 +116,50 @@ def test_a_damaged_file_costs_only_what_is_in_it_and_behind_it(tmp_path: Path) -
         assert world.compute(first, 48 * SIZE)
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_where_nothing_comes_back_what_memory_has_of_a_page_is_not_computed_again(
+    tmp_path: Path, is_damaged: bool
+) -> None:
+    chains, tokens = Chains(), prompt(3 * RUN_PAGES * SIZE + 1)
+    with started(tmp_path, chains) as world:
+        world.run(tokens[:-1])
+    with started(tmp_path, chains) as world:
+        world.run([*tokens[: SIZE + 3], 1, 2], "other")
+        running = world.begin(tokens)
+        held = list(running.table.pages)
+        for file in tmp_path.glob("*/*.safetensors"):
+            if is_damaged:
+                file.write_bytes(file.read_bytes()[:-1] + b"?")
+            else:
+                file.unlink()
+        assert world.restore(running) == 0
+        assert (running.table.length, running.table.pages) == (SIZE + 3, held)
+        assert world.memory.counts.restored_pages == 0
+        world.check()
+        assert world.compute(running, len(tokens))
+
+
+def test_a_device_that_breaks_while_pages_come_back_leaves_none_of_them_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("no device")
+
+    chains = Chains()
+    with started(tmp_path, chains) as world:
+        world.run(prompt(9 * SIZE))
+    with started(tmp_path, chains) as world:
+        world.run([*prompt(SIZE + 3), 1, 2], "other")
+        running = world.begin(prompt(9 * SIZE))
+        with monkeypatch.context() as patch:
+            patch.setattr(world.store, "memory", broken)
+            with pytest.raises(RuntimeError, match="no device"):
+                world.restore(running)
+        world.check()
+        world.drop()
+        assert world.pager.free_pages == world.shape.pages
+
+
 @pytest.mark.parametrize("damaged", [0, 1, 2])
 def test_of_what_is_read_at_once_that_before_the_damage_is_used(tmp_path: Path, damaged: int) -> None:
     chains, tokens = Chains(), prompt(3 * RUN_PAGES * SIZE + 1)
