@@ -48,19 +48,16 @@ class Matching:
         """The longest usable beginning of the first `limit` of `tokens`; it may end inside a page."""
         pages, node = self.walk(tokens, limit)
         size = self._page_size
-        done = len(pages) * size
-        child, common = self._best_child(node, tokens[done : min(done + size, limit)])
-        if child is not None:
-            first = self._first_needed(pages, done + common)
-            if first is not None:
+        while True:
+            done = len(pages) * size
+            child, common = self._best_child(node, tokens[done : min(done + size, limit)])
+            if child is not None and (first := self._first_needed(pages, done + common)) is not None:
                 return Match(node, child, [*pages, child.page], first, done + common)
-        while node.parent is not None:
-            first = self._first_needed(pages, len(pages) * size)
-            if first is not None:
-                return Match(node, node, pages, first, len(pages) * size)
+            if (first := self._first_needed(pages, done)) is not None:
+                return Match(node, node, pages, first, done)
             pages.pop()
+            assert node.parent is not None  # of the root nothing is needed
             node = node.parent
-        return Match(node, node, [], 0, 0)
 
     def walk(self, tokens: Sequence[int], limit: int) -> tuple[list[int], Node]:
         """The whole pages within the first `limit` of `tokens`, and the last one's node.

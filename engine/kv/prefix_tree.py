@@ -151,14 +151,14 @@ class PrefixTree:
                 key = keys[index - first_known] if is_known else chain_key(node.key, page_tokens)
                 child = self._add(node, page_tokens, key, owners)
                 new.append(child)
-                if len(node.children) > 1:
-                    self._supersede(child, chat)
             elif chat not in child.owners:
                 self._set_owners(child, child.owners | owners)
                 new.append(child)
             if (page := table.pages[index]) != NO_PAGE:
                 if child.page == NO_PAGE:
                     self._set_page(child, page)
+                    if len(node.children) > 1:
+                        self._supersede(child, chat)
                 elif child.page != page:
                     self._pager.swap(table, index, child.page)
                 child.stamp = clock

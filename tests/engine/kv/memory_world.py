@@ -431,13 +431,10 @@ class World:
                 found[path] = node.page, node.owners
         return found
 
-    def longest_cached(self, tokens: Sequence[int], step: int = 1) -> int:
-        """The longest beginning of `tokens` without the last whose needed pages are all cached, by trial.
-
-        Only lengths that are multiples of `step` are tried.
-        """
+    def longest_cached(self, tokens: Sequence[int]) -> int:
+        """The longest beginning of `tokens` without the last whose needed pages are all cached, by trial."""
         size, window, paths = self.shape.page_size, self.shape.window, list(self.cached())
-        for length in range((len(tokens) - 1) // step * step, 0, -step):
+        for length in range(len(tokens) - 1, 0, -1):
             first = 0 if window is None else max(0, length - window + 1) // size
             ends = [min(length, end) for end in range((first + 1) * size, length + size, size)]
             if all(any(self._holds(path, tokens, end) for path in paths) for end in ends):

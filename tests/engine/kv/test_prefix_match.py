@@ -73,6 +73,18 @@ def test_with_a_window_the_longest_usable_beginning_is_found() -> None:
     assert grove.matched([*range(20)]) == (12, pages[2:3])
 
 
+def test_with_a_window_a_page_is_found_in_part_also_where_the_prompt_goes_on_in_pages_that_are_gone() -> None:
+    grove = Grove(window=5)
+    pages = grove.insert([*range(20)], "chat").pages
+    part = grove.insert([*range(6)], "other").pages[1]
+    for page in pages[1:4]:
+        gone = grove.tree.node_at(page)
+        assert gone is not None
+        grove.tree.remove(gone)
+    assert grove.matched([*range(14)]) == (6, [pages[0], part])
+    assert grove.matched([*range(21)]) == (20, pages[4:])
+
+
 Ids = st.lists(st.integers(0, 2), min_size=1, max_size=14)
 
 

@@ -35,6 +35,20 @@ def test_a_fuller_page_takes_the_place_of_a_partly_filled_one(longer: int) -> No
     assert grove.pager.free_pages == PAGES - len(pages)
 
 
+def test_a_page_that_is_not_in_memory_takes_no_partly_filled_one_s_place() -> None:
+    grove = Grove(window=5)
+    pages = grove.insert([*range(6)], "chat").pages
+    table = PageTable()
+    grove.pager.skip(table, 2)  # a window sees no more of what came back
+    grove.pager.grow(table, 12)
+    table.length = 12
+    grove.tree.insert([*range(12)], table, False, "chat")
+    assert grove.matched([*range(7)]) == (6, pages)
+    grove.pager.free(table)
+    assert grove.insert([*range(8)], "chat").pages[0] == pages[0]
+    assert grove.pager.free_pages == PAGES - 3  # it has come, and the other is gone
+
+
 def test_a_partly_filled_page_of_another_chat_stays() -> None:
     grove = Grove()
     grove.insert([0, 1], "a")
