@@ -97,8 +97,10 @@ class ChatPages:
 
         Chats that were pinned, or grew, since it was accepted may have taken them.
         """
+        if request.has_opened or not self._memory.tree.has_pins:
+            return True
         resident, capacity = self._alone(request)
-        return request.has_opened or capacity.pages_for(resident + 1) <= capacity.available
+        return capacity.pages_for(resident + 1) <= capacity.available
 
     def refusal(self, request: Request) -> Exception:
         """It runs alone, and pages that are pinned stand in the way of its prompt."""
