@@ -81,9 +81,10 @@ class Matching:
 
     def _best_child(self, node: Node, rest: Sequence[int]) -> tuple[Node | None, int]:
         """The child in memory that begins with most of `rest`, at least one, and how many."""
-        best, most = None, 0
+        best, most, rest = None, 0, tuple(rest)
         for child in node.children.values():
-            if child.page == NO_PAGE or not rest or child.tokens[0] != rest[0]:
+            # Of a chat with many branches nearly all differ where the best so far does.
+            if child.page == NO_PAGE or child.tokens[most : most + 1] != rest[most : most + 1]:
                 continue
             common = common_length(child.tokens, rest)
             if common > most:
