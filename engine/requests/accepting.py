@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from array import array
 from collections.abc import Callable
@@ -123,14 +122,14 @@ def _sequence(request: Request, index: int, model: LoadedModel, limit: Limit) ->
 
 
 def _checked(prompt: tuple[int, ...], vocab: int) -> array[int]:
-    """The ids of a prompt, once all are known to be 0 … vocab-1; at a fifth of what `min` and `max` take."""
+    """The ids of a prompt, once all are known to be 0 … vocab-1; in less time than `min` and `max` take."""
     if not prompt:
         raise InvalidRequest("the prompt is empty; type something")
     try:
-        packed = struct.pack(f"{len(prompt)}I", *prompt)  # quicker than array("I", prompt)
-        if int(np.frombuffer(packed, np.uintc).max()) < vocab:
-            return array("I", packed)
-    except struct.error:  # below 0, or beyond 32 bits
+        ids = array("I", prompt)
+        if int(np.frombuffer(ids, np.uintc).max()) < vocab:
+            return ids
+    except OverflowError:  # below 0, or beyond 32 bits
         pass
     outside = next(token for token in prompt if not 0 <= token < vocab)
     raise InvalidRequest(f"token id {outside} is outside the model's vocabulary of {vocab:,}")
