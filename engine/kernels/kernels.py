@@ -30,6 +30,7 @@ from metal.page_write import PageWrite
 from metal.pick import Pick
 from metal.prefill_attention import PrefillAttention, PrefillCut
 from metal.trial_case import CaseSpec
+from metal.unpack import Unpack
 
 
 class Kernels:
@@ -44,6 +45,7 @@ class Kernels:
         attention_reason: why it is this set, for people.
         ops: the linear parts of a step.
         kv_bits: of a stored key or value element; None as computed. Kernels take no other pages.
+        unpack: what a short chunk begins with.
         pick, pick_launches: the greedy choice (see engine.layers.ops.pick), and what it launches.
     """
 
@@ -56,6 +58,7 @@ class Kernels:
         shapes = tuple(dict.fromkeys(layer.shape for layer in decoder.attention))
         self.attention = {shape: self._launchers(shape, cut) for shape, cut in self._cuts(shapes).items()}
         self.ops = KernelOps(choice, self.launches, len(decoder.attention))
+        self.unpack = Unpack(choice.executor, self.launches)
         self.pick, self.pick_launches = pick, PICK_OPERATIONS
         if choice.kernel(pick_spec(decoder.vocab_size, 1)) is not None:
             self.pick, self.pick_launches = Pick(choice.executor, self.launches).__call__, ("pick",)

@@ -24,6 +24,7 @@ from metal.matmul_pages import MatmulPages
 from metal.padded_attention import attend_padded, mask_at, rounded
 from metal.page_copy import PageCopy as Copier
 from metal.pools import Pages, Pools
+from metal.unpack import Unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,9 @@ class ChunkForm:
         if NO_PAGE in pages[begin // page_size :]:
             raise ValueError(f"tokens {begin} … {end - 1} are not all in pages")
         pair = [] if copied is None else [copied.source, copied.target, begin % page_size]
-        heads = [pair, [begin], [0, self.tokens]]
+        first_position = SMALLEST_BATCH * (4 + len(self.windows)) + 2 * self.rows
+        count = first_position + self.rows + self.room // page_size
+        heads = [[count, self.rows, first_position], pair, [begin], [0, self.tokens]]
         for window in self.windows:
             first = self.first(window)
             heads.append([rounded(end - first), end - first, 0, 0, first])
@@ -174,25 +177,32 @@ NumberArrays = tuple[list[mx.array], list[mx.array], list[mx.array]]
 
 
 def unpacked(
-    shape: ChunkShape, windows: Sequence[int | None], dtype: mx.Dtype, written: mx.array, angles: mx.array
+    unpack: Unpack,
+    shape: ChunkShape,
+    windows: Sequence[int | None],
+    dtype: mx.Dtype,
+    written: mx.array,
+    angles: mx.array,
 ) -> tuple[mx.array, ChunkNumbers]:
     """The ids of all rows of a chunk, uint32 (rows,), and its numbers.
 
     Args:
         shape, windows: of ChunkForm.
-        written: its numbers, int32, on the device.
+        written: its numbers, int32.
         dtype: of the model.
         angles: (positions, rotary_dims) of every position in use.
     """
     rows, _, *keys = shape
-    sizes = [*[SMALLEST_BATCH] * (3 + len(windows)), rows, rows, rows]
-    pair, lengths, offsets, *spans, slots, ids, own, table = mx.split(written, np.cumsum(sizes).tolist())
+    numbers, own_angles = unpack(written, angles, rows)
+    sizes = [*[SMALLEST_BATCH] * (4 + len(windows)), rows, rows, rows]
+    _, pair, lengths, offsets, *spans, slots, ids, own, table = mx.split(numbers, np.cumsum(sizes).tolist())
     masks = [
         mask_at(own - span[4:5], room, window, dtype)
         for window, span, room in zip(windows, spans, keys, strict=True)
     ]
-    numbers = ChunkNumbers(pair, lengths, offsets, slots, table[None], angles[own], spans, masks)
-    return ids.view(mx.uint32), numbers
+    return ids.view(mx.uint32), ChunkNumbers(
+        pair, lengths, offsets, slots, table[None], own_angles, spans, masks
+    )
 
 
 class ChunkOps(Protocol):

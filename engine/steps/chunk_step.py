@@ -95,10 +95,11 @@ class ChunkStep:
         size, angles = self._arena.page_size, self._decoder.rope.table(form.end)
         pools, copied = self._arena.take_copy(table.pages[table.length // size])
         numbers = form.numbers(table, ids, size, copied)
-        written = self._staging.integers(numbers, is_sent=False)
+        written = self._staging.lent(numbers)
         shape, windows = form.shape, form.windows
         going = ArenaPools.of(pools.arrays)
         (x, going.fence), arrays = self._first(shape, windows, written, angles, going.part(self._lowest))
+        self._staging.taken(arrays[0][0])
         for layers, piece in self._others:
             if self._kernels.is_lazy:
                 mx.async_eval(x)
@@ -121,7 +122,8 @@ class ChunkStep:
         arrays: PoolArrays,
     ) -> tuple[Behind, NumberArrays]:
         """The first piece: tokens through `layers`; and the chunk's numbers."""
-        ids, numbers = unpacked(shape, windows, self._decoder.attention[0].shape.dtype, written, angles)
+        dtype = self._decoder.attention[0].shape.dtype
+        ids, numbers = unpacked(self._kernels.unpack, shape, windows, dtype, written, angles)
         pools = ArenaPools.of(arrays)
         x = self._decoder.embed(ids, self._ops)
         return self._through(layers, shape, windows, x, numbers, pools), numbers.arrays

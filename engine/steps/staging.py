@@ -34,12 +34,13 @@ class Staging:
         """`room`: integers of the ring; 0 for new arrays each time.
 
         Places in it are counted on, `room` more for each time it went round. `_read` has those of what may be
-        read still, oldest first, each with what reads it.
+        read still, oldest first, each with what reads it, and `_lent` that of what nobody reads yet.
         """
         self._ring = mx.zeros(room, mx.int32)
         mx.eval(self._ring)
         self._memory: NDArray[np.int32] = host_view(self._ring)
         self._written = 0
+        self._lent: int | None = None
         self._read = deque[tuple[int, mx.array]]()
 
     @classmethod
@@ -56,14 +57,24 @@ class Staging:
         """Tokens as uint32 (tokens,), on their way."""
         return self.integers(tokens).view(mx.uint32)
 
-    def integers(self, numbers: Sequence[int] | NDArray[np.int32], *, is_sent: bool = True) -> mx.array:
-        """`numbers` as int32 (n,), on their way; not `is_sent`: they go with what reads them.
+    def integers(self, numbers: Sequence[int] | NDArray[np.int32]) -> mx.array:
+        """`numbers` as int32 (n,), on their way."""
+        written = self.lent(numbers)
+        if self._lent is None:
+            return written
+        copied = written + 0
+        mx.async_eval(copied)
+        self.taken(copied)
+        return copied
 
-        That saves the host a launch of its own. But what reads them is launched as another sequence then than
-        with numbers that are there, for which CUDA makes a graph anew.
+    def lent(self, numbers: Sequence[int] | NDArray[np.int32]) -> mx.array:
+        """`numbers` as int32 (n,), where the host has written them: who reads them tells by `taken`.
+
+        To be read once, as what lies with the host is far from a device.
 
         Of a list by way of `array`, which converts thousands in half the time.
         """
+        self._lent = None
         values = numbers if isinstance(numbers, np.ndarray) else np.frombuffer(array("i", numbers), np.int32)
         if not 0 < len(values) <= len(self._memory):
             return mx.array(values)
@@ -74,12 +85,15 @@ class Staging:
         while self._read and self._written + count - self._read[0][0] > room:
             mx.eval(self._read.popleft()[1])
         self._memory[begin : begin + count] = values
-        copied = self._ring[begin : begin + count] + 0
-        if is_sent:
-            mx.async_eval(copied)
-        self._read.append((self._written, copied))
+        self._lent = self._written
         self._written += count
-        return copied
+        return self._ring[begin : begin + count]
+
+    def taken(self, by: mx.array) -> None:
+        """What was lent last has been read when `by` is evaluated."""
+        if self._lent is not None:
+            self._read.append((self._lent, by))
+        self._lent = None
 
 
 def stays_with_host(memory: NDArray[np.int32]) -> bool:

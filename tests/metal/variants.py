@@ -62,7 +62,7 @@ SPACES = (
         {"group": _GROUP_MEETS},
     ),
     Space("prefill_attention", {**_HEADS, **_GROUPS}, {**_LOGITS, **_PAGES, "cut": ("default", "other")}),
-    Space("page_write, page_gather, page_copy", {**_HEADS, **_GROUPS}, {**_TURNS, **_PAGES}),
+    Space("page_write, page_gather, page_copy, unpack", {**_HEADS, **_GROUPS}, {**_TURNS, **_PAGES}),
     Space(
         "matvec, rms_norm, embed",
         {"dtype": _DTYPES, "rows": (1, 3, 8), "width": (64, 1048, 2056)},

@@ -31,6 +31,7 @@ from tests.metal import (
     test_pick,
     test_prefill_attention,
     test_rms_norm,
+    test_unpack,
 )
 from tests.metal.conftest import BUILD
 from tests.metal.variants_cover import Variant
@@ -201,6 +202,12 @@ def _pick(variant: Variant, executor: Executor) -> None:
     test_pick.check(executor, 3, _number(variant, "vocab"))
 
 
+def _unpack(variant: Variant, executor: Executor) -> None:
+    shape = shape_of(variant)
+    if shape.rotary_dims:  # or a layer reads no angles
+        test_unpack.check(executor, shape.rotary_dims, 3, shape.page_size)
+
+
 _CHECKS: Mapping[str, Callable[[Variant, Executor], None]] = {
     "decode_attention": _decode,
     "prefill_attention": _prefill,
@@ -215,5 +222,6 @@ _CHECKS: Mapping[str, Callable[[Variant, Executor], None]] = {
     "dequantize_blocks": _dequantize_blocks,
     "rms_norm": _rms_norm,
     "pick": _pick,
+    "unpack": _unpack,
     "embed": _embed,
 }
