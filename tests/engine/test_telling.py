@@ -8,6 +8,7 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
+from engine.cache.finding import Finding
 from engine.commands import Generate
 from engine.events.cache import CacheReport
 from engine.events.events import Event, Finished, PrefillProgress, Stats
@@ -15,6 +16,7 @@ from engine.loading.model import load_model
 from engine.pacing.chunking import ChunkSizer
 from engine.prediction.foresight import Foresight
 from engine.requests.accepting import accept_command
+from engine.requests.request import Request
 from engine.runner import Runner
 from engine.sampling.params import SamplingParams
 from engine.serving import Serving
@@ -142,6 +144,28 @@ def test_progress_is_told_while_a_chunk_goes_through_the_layers_too(
         assert (done[0], done[-1], done.count(len(prompt))) == (0, len(prompt), 1)
         inside = [tokens for tokens in done[:-1] if tokens % 16]
         assert bool(inside) is (often == 0.0)
+
+
+@pytest.mark.parametrize(("rate", "is_asked"), [(20.0, True), (2_000.0, False)])
+def test_what_is_left_is_reckoned_at_once_only_of_a_prompt_that_takes_a_while(
+    rate: float, is_asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """97 tokens: a few seconds for one machine, half a tenth of one for another."""
+    monkeypatch.setattr(ChunkSizer, "rate", rate)
+    asked = list[int]()
+
+    def left(_finding: Finding, _request: Request, done: int) -> float:
+        asked.append(done)
+        return 7.0
+
+    monkeypatch.setattr(Finding, "left", left)
+    model = Model(tmp_path, monkeypatch)
+    model.run(both_prompts()[0])
+    first, second, *_ = [event for event in model.events if isinstance(event, PrefillProgress)]
+    assert (first.done_tokens, first.seconds) == (0, 7.0 if is_asked else None)
+    assert (asked[0] == 0) is is_asked  # later it is asked of both
+    assert second.done_tokens > 0
+    assert second.seconds is not None  # of what goes on longer it is told in any case
 
 
 def test_memory_is_the_arenas_and_the_systems(model: Model) -> None:
