@@ -90,12 +90,12 @@ class ChunkForm:
         if NO_PAGE in pages[begin // page_size :]:
             raise ValueError(f"tokens {begin} … {end - 1} are not all in pages")
         pair = [] if copied is None else [copied.source, copied.target, begin % page_size]
-        first_position = SMALLEST_BATCH * (4 + len(self.windows)) + 2 * self.rows
-        count = first_position + self.rows + self.room // page_size
-        heads = [[count, self.rows, first_position], pair, [begin], [0, self.tokens]]
+        heads = [pair, [begin], [0, self.tokens]]
         for window in self.windows:
             first = self.first(window)
             heads.append([rounded(end - first), end - first, 0, 0, first])
+        positions = SMALLEST_BATCH * (1 + len(heads)) + 2 * self.rows  # where those of the rows stand
+        heads.insert(0, [positions + self.rows + self.room // page_size, self.rows, positions])
         numbers = [number for head in heads for number in [*head, *[0] * (SMALLEST_BATCH - len(head))]]
         numbers += [pages[own // page_size] * page_size + own % page_size for own in range(begin, end)]
         numbers += [-1] * padding

@@ -95,11 +95,13 @@ class ChunkStep:
         size, angles = self._arena.page_size, self._decoder.rope.table(form.end)
         pools, copied = self._arena.take_copy(table.pages[table.length // size])
         numbers = form.numbers(table, ids, size, copied)
-        written = self._staging.lent(numbers)
         shape, windows = form.shape, form.windows
         going = ArenaPools.of(pools.arrays)
-        (x, going.fence), arrays = self._first(shape, windows, written, angles, going.part(self._lowest))
-        self._staging.taken(arrays[0][0])
+        (x, going.fence), arrays = self._staging.lend(
+            numbers,
+            lambda written: self._first(shape, windows, written, angles, going.part(self._lowest)),
+            lambda made: made[1][0][0],
+        )
         for layers, piece in self._others:
             if self._kernels.is_lazy:
                 mx.async_eval(x)

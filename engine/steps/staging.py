@@ -6,7 +6,8 @@ import ctypes
 import logging
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import mlx.core as mx
 import numpy as np
@@ -16,6 +17,9 @@ from engine.cpu.host_view import host_view
 from engine.machine.machine import device_kind
 
 log = logging.getLogger(__name__)
+
+Numbers = Sequence[int] | NDArray[np.int32]
+Made = TypeVar("Made")
 
 ROOM = 1 << 16
 """Integers of staging memory: what some steps of long sequences read, 256 KiB."""
@@ -34,13 +38,12 @@ class Staging:
         """`room`: integers of the ring; 0 for new arrays each time.
 
         Places in it are counted on, `room` more for each time it went round. `_read` has those of what may be
-        read still, oldest first, each with what reads it, and `_lent` that of what nobody reads yet.
+        read still, oldest first, each with what reads it.
         """
         self._ring = mx.zeros(room, mx.int32)
         mx.eval(self._ring)
         self._memory: NDArray[np.int32] = host_view(self._ring)
         self._written = 0
-        self._lent: int | None = None
         self._read = deque[tuple[int, mx.array]]()
 
     @classmethod
@@ -57,27 +60,38 @@ class Staging:
         """Tokens as uint32 (tokens,), on their way."""
         return self.integers(tokens).view(mx.uint32)
 
-    def integers(self, numbers: Sequence[int] | NDArray[np.int32]) -> mx.array:
+    def integers(self, numbers: Numbers) -> mx.array:
         """`numbers` as int32 (n,), on their way."""
-        written = self.lent(numbers)
-        if self._lent is None:
+        written, place = self._write(numbers)
+        if place is None:
             return written
         copied = written + 0
         mx.async_eval(copied)
-        self.taken(copied)
+        self._read.append((place, copied))
         return copied
 
-    def lent(self, numbers: Sequence[int] | NDArray[np.int32]) -> mx.array:
-        """`numbers` as int32 (n,), where the host has written them: who reads them tells by `taken`.
+    def lend(
+        self, numbers: Numbers, read: Callable[[mx.array], Made], part: Callable[[Made], mx.array]
+    ) -> Made:
+        """What `read` makes of `numbers` as int32 (n,), which lie where the host wrote them.
 
-        To be read once, as what lies with the host is far from a device.
+        To be read once, as that is far from a device. `part`: of what was made, an array that is evaluated
+        when they have been read.
+        """
+        written, place = self._write(numbers)
+        made = read(written)
+        if place is not None:
+            self._read.append((place, part(made)))
+        return made
+
+    def _write(self, numbers: Numbers) -> tuple[mx.array, int | None]:
+        """Where they are now, and their place in the ring; None where they are in an array of their own.
 
         Of a list by way of `array`, which converts thousands in half the time.
         """
-        self._lent = None
         values = numbers if isinstance(numbers, np.ndarray) else np.frombuffer(array("i", numbers), np.int32)
         if not 0 < len(values) <= len(self._memory):
-            return mx.array(values)
+            return mx.array(values), None
         room, count = len(self._memory), len(values)
         begin = self._written % room
         if begin + count > room:  # its end is left out
@@ -85,15 +99,8 @@ class Staging:
         while self._read and self._written + count - self._read[0][0] > room:
             mx.eval(self._read.popleft()[1])
         self._memory[begin : begin + count] = values
-        self._lent = self._written
-        self._written += count
-        return self._ring[begin : begin + count]
-
-    def taken(self, by: mx.array) -> None:
-        """What was lent last has been read when `by` is evaluated."""
-        if self._lent is not None:
-            self._read.append((self._lent, by))
-        self._lent = None
+        place, self._written = self._written, self._written + count
+        return self._ring[begin : begin + count], place
 
 
 def stays_with_host(memory: NDArray[np.int32]) -> bool:
