@@ -15,6 +15,7 @@ from engine.kv.page_table import PageTable
 from engine.loading.model import LoadedModel, load_model
 from engine.runner import Runner
 from engine.settings import EngineSettings
+from engine.steps.staging import Staging
 from metal.decode_attention import MAX_TOKENS
 from metal.padded_attention import attend_padded
 from metal.prefill_attention import PrefillAttention
@@ -134,10 +135,14 @@ def test_a_history_is_attended_to_where_it_lies(name: str, settings: EngineSetti
 
 
 @pytest.mark.parametrize("name", [pytest.param("llama", marks=pytest.mark.long), "mistral-window"])
-@pytest.mark.parametrize("most", [TOKENS, 0], ids=["traced", "not traced"])
+@pytest.mark.parametrize(
+    ("most", "room"), [(TOKENS, 0), (TOKENS, 400), (0, 0)], ids=["traced", "staged", "not traced"]
+)
 def test_a_short_chunk_is_attended_to_where_its_history_lies_in_parts(
-    name: str, most: int, settings: EngineSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, most: int, room: int, settings: EngineSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`room`: integers of a ring that goes round meanwhile, as CUDA has one; 0: as others have none."""
+    monkeypatch.setattr(Staging, "for_device", lambda: Staging(room))
     tokens = prompt()[:TOKENS]
     folder, theirs, _ = peer_of(CASES[name], tmp_path, tokens)
     model = load(folder, settings)
