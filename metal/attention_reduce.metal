@@ -1,8 +1,11 @@
 // Joins the partitions of decode_attention or prefill_attention: out = Σ_p 2^(m_p − m) o_p / Σ_p 2^(m_p − m) l_p, with m = max m_p.
 //
 // `partial` has the o_p of all rows, and behind these (m_p, l_p) of all. One threadgroup a query row. Simdgroups share the
-// partitions out among themselves; a lane holds 4 elements of a head (VECTORS times). Partitions that no key of the sequence lies in were never written and are not read: decode attention's are found by
-// the sequence's length, and of prefill's (RAGGED) all have a sum, which is 0 then.
+// partitions out among themselves, and load AHEAD of theirs before they add the first; a lane holds 4 elements of a head (VECTORS
+// times). Partitions that no key of the sequence lies in were never written and do not count: decode attention's are found by the
+// sequence's length, and of prefill's (RAGGED) all have a sum, which is 0 then.
+#define AHEAD 4
+
 #pragma body
 threadgroup_array(float, joined, SIMDGROUPS * HEAD_DIM);
 threadgroup_array(float, shares, SIMDGROUPS * 2);
@@ -13,7 +16,7 @@ const uint row = threadgroup_position_in_grid.x;
 const uint partitions = uint(sizes[0]);
 const device float* sums = partial + size_t(threadgroups_per_grid.x) * partitions * HEAD_DIM;
 #if RAGGED
-if (int(row / HEADS) >= offsets[sizes[1]]) return;
+const bool is_used = int(row / HEADS) < offsets[sizes[1]];
 const uint first = 0, last = partitions - 1;
 #else
 const uint sequence = row / HEADS / TOKENS;
@@ -31,19 +34,33 @@ vec4 value[VECTORS];
 #pragma unroll
 for (uint i = 0; i < VECTORS; ++i) value[i] = make_vec4(0.0f);
 float maximum = -1.0e30f, total = 0.0f;
-for (uint partition = first + simdgroup; partition <= last; partition += SIMDGROUPS) {
-  const size_t place = size_t(row) * partitions + partition;
-#if RAGGED
-  if (sums[place * 2 + 1] == 0.0f) continue;
-#endif
-  const float best = max(maximum, sums[place * 2]);
-  const float factor = exp2(maximum - best), weight = exp2(sums[place * 2] - best);
-  maximum = best;
-  total = total * factor + sums[place * 2 + 1] * weight;
+for (uint next = first + simdgroup; next <= last; next += AHEAD * SIMDGROUPS) {
+  float tops[AHEAD], totals[AHEAD];
+  vec4 found[AHEAD * VECTORS];
 #pragma unroll
-  for (uint i = 0; i < VECTORS; ++i) {
-    const uint at = (i * 32 + lane) * 4;
-    if (at < HEAD_DIM) value[i] = value[i] * factor + load4(partial + place * HEAD_DIM + at) * weight;
+  for (uint a = 0; a < AHEAD; ++a) {
+    const size_t place = size_t(row) * partitions + (next + a * SIMDGROUPS < last ? next + a * SIMDGROUPS : last);
+    tops[a] = sums[place * 2];
+    totals[a] = sums[place * 2 + 1];
+#pragma unroll
+    for (uint i = 0; i < VECTORS; ++i) {
+      const uint at = (i * 32 + lane) * 4;
+      found[a * VECTORS + i] = load4(partial + place * HEAD_DIM + (at < HEAD_DIM ? at : 0));
+    }
+  }
+  simdgroup_barrier(mem_flags::mem_none);
+#pragma unroll
+  for (uint a = 0; a < AHEAD; ++a) {
+    if (next + a * SIMDGROUPS > last) continue;
+#if RAGGED
+    if (totals[a] == 0.0f) continue;
+#endif
+    const float best = max(maximum, tops[a]);
+    const float factor = exp2(maximum - best), weight = exp2(tops[a] - best);
+    maximum = best;
+    total = total * factor + totals[a] * weight;
+#pragma unroll
+    for (uint i = 0; i < VECTORS; ++i) value[i] = value[i] * factor + found[a * VECTORS + i] * weight;
   }
 }
 if (lane == 0) {
@@ -58,6 +75,9 @@ for (uint i = 0; i < VECTORS; ++i) {
 threadgroup_barrier(mem_flags::mem_threadgroup);
 
 const uint element = thread_index_in_threadgroup * 4;
+#if RAGGED
+if (!is_used) return;
+#endif
 if (element < HEAD_DIM) {
   float best = -1.0e30f, all = 0.0f;
   for (uint other = 0; other < SIMDGROUPS; ++other) best = max(best, shares[other * 2]);

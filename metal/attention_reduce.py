@@ -15,7 +15,7 @@ from metal.constants import device_integers
 from metal.executors import Executor, Output
 from metal.kernel import LANES, Kernel
 
-_SIMDGROUPS = 8
+_SIMDGROUPS = 4
 
 
 class AttentionReduce:
