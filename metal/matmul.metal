@@ -4,7 +4,7 @@
 // It is for rows that are too many for a matrix-vector product and too few to keep a device busy by themselves. How many bytes
 // are under way is what counts, so matrices are loaded straight from memory. A simdgroup takes all rows and 8 · TILES columns (with
 // PAIRED as many and their partners), and loads 32 · UNROLL elements of all of them before it multiplies the first. SPLIT simdgroups
-// take turns along K; in the end they meet in threadgroup memory, 8 rows at a time.
+// take turns along K; in the end they meet in threadgroup memory, 8 rows at a time where there is no room for all.
 //
 // With NORM x is normalised first, y[m] = norm · x[m] / sqrt(mean(x[m]²) + EPSILON): `norm` (K) of T has `gain` left out, a power of
 // two, so that no product with an element of x is too large for T. BIAS is added (to both of a pair), and RESIDUAL (M, N) last.
@@ -51,8 +51,10 @@ const uint WIDE = TEAMS * TILES * 8;  // columns of a threadgroup
 const uint SPAN = UNROLL * 32;
 const bool IS_WHOLE = K % SPAN == 0;
 const uint ITEMS = (8 * WIDE - 1) / (SIMDGROUPS * 32) + 1;  // of 8 rows, that a thread writes
-const uint PART = SIMDGROUPS * EACH * 64;
-threadgroup_array(float, made, 2 * PART);
+const uint PART = SIMDGROUPS * EACH * 64;  // what simdgroups make of 8 rows
+const uint SQUARES = NORM ? SPLIT * M : 0;
+const bool AT_ONCE = (M / 8 * PART + SQUARES) * 4 <= 32768;
+threadgroup_array(float, made, AT_ONCE ? M / 8 * PART + SQUARES : 2 * PART);
 
 const uint simdgroup = simdgroup_index_in_threadgroup;
 const uint share = simdgroup % SPLIT, team = simdgroup / SPLIT;
@@ -68,15 +70,35 @@ for (uint i = 0; i < EACH; ++i) {
   columns[i] = weight + size_t(WEIGHT_ROW(n < N ? n : N - 8, i / TILES)) * K;
 }
 
+// What the end needs is on its way first, and nothing is computed of it here: each would be a trip to memory there.
+#if NORM
+const float whole = gain[0];
+#endif
 #if RESIDUAL
-float before[M / 8 * ITEMS];
+T before[M / 8 * ITEMS];
 #pragma unroll
 for (uint r = 0; r < M / 8; ++r)
 #pragma unroll
   for (uint i = 0; i < ITEMS; ++i) {
     LOCATE(i)
-    before[r * ITEMS + i] = is_mine ? to_float(residual[(r * 8 + row) * N + n]) : 0.0f;
+    before[r * ITEMS + i] = residual[is_mine ? (r * 8 + row) * N + n : 0];
   }
+#endif
+#if PAGES
+const uint room = uint(pool[0]);
+int slot[M / 8];
+float cosines[M / 8 * ITEMS], sines[M / 8 * ITEMS];
+#pragma unroll
+for (uint r = 0; r < M / 8; ++r) {
+  slot[r] = slots[r * 8 + thread_index_in_threadgroup / 8 % 8];
+#pragma unroll
+  for (uint i = 0; i < ITEMS; ++i) {
+    const uint item = thread_index_in_threadgroup + i * (SIMDGROUPS * 32);
+    const uint at = (r * 8 + item / 8 % 8) * HEAD_DIM + (first_column + item / 64 * 8 + item % 8) % (HEAD_DIM / 2);
+    cosines[r * ITEMS + i] = angles[at];
+    sines[r * ITEMS + i] = angles[at + HEAD_DIM / 2];
+  }
+}
 #endif
 
 matrix8x8<float> sums[M / 8 * EACH];
@@ -99,7 +121,7 @@ for (uint span = share * SPAN; span < end; span += SPLIT * SPAN) {
     if (IS_WHOLE || span + u * 32 < K) {
 #pragma unroll
       for (uint i = 0; i < EACH; ++i)
-        matrix_load_wide_transposed<4>(weights + (u * EACH + i) * 4, columns[i] + span + u * 32, K);
+        matrix_load_wide_transposed_once<4>(weights + (u * EACH + i) * 4, columns[i] + span + u * 32, K);
 #pragma unroll
       for (uint r = 0; r < M / 8; ++r)
         matrix_load_wide<4>(held + (u * (M / 8) + r) * 4, x + r * 8 * K + span + u * 32, K);
@@ -133,34 +155,43 @@ for (uint span = share * SPAN; span < end; span += SPLIT * SPAN) {
 }
 
 #if NORM
-// A row's scale, of what the simdgroups of the first team have seen of it; the second part is not in use yet.
-threadgroup float* shares = made + PART;
-float scales[M / 8];
+// The simdgroups of the first team have seen all of each row.
+threadgroup float* shares = made + (AT_ONCE ? M / 8 * PART : PART);
 #pragma unroll
 for (uint r = 0; r < M / 8; ++r) {
   const float sum = matrix_row_sum(squares[r]);
   const uint lane = thread_index_in_simdgroup;
   if (team == 0 && matrix_column(lane) == 0) shares[share * M + r * 8 + matrix_row(lane)] = sum;
 }
-threadgroup_barrier(mem_flags::mem_threadgroup);
-if (thread_index_in_threadgroup < M) {
-  float sum = 0.0f;
-#pragma unroll
-  for (uint s = 0; s < SPLIT; ++s) sum += shares[s * M + thread_index_in_threadgroup];
-  shares[SPLIT * M + thread_index_in_threadgroup] = gain[0] * rsqrt(sum / float(K) + EPSILON);
-}
-threadgroup_barrier(mem_flags::mem_threadgroup);
-#pragma unroll
-for (uint r = 0; r < M / 8; ++r) scales[r] = shares[SPLIT * M + r * 8 + thread_index_in_threadgroup / 8 % 8];
 #endif
-
-// Two parts of threadgroup memory in turn: who writes one has met all who read it when the other was full.
+if (AT_ONCE) {
+#pragma unroll
+  for (uint r = 0; r < M / 8; ++r)
+#pragma unroll
+    for (uint i = 0; i < EACH; ++i) matrix_store(sums[r * EACH + i], made + r * PART + (simdgroup * EACH + i) * 64, 8);
+}
+if (AT_ONCE || NORM) threadgroup_barrier(mem_flags::mem_threadgroup);
+#if NORM
+float scales[M / 8];
 #pragma unroll
 for (uint r = 0; r < M / 8; ++r) {
-  threadgroup float* part = made + r % 2 * PART;
+  float sum = 0.0f;
 #pragma unroll
-  for (uint i = 0; i < EACH; ++i) matrix_store(sums[r * EACH + i], part + (simdgroup * EACH + i) * 64, 8);
-  threadgroup_barrier(mem_flags::mem_threadgroup);
+  for (uint s = 0; s < SPLIT; ++s) sum += shares[s * M + r * 8 + thread_index_in_threadgroup / 8 % 8];
+  scales[r] = whole * rsqrt(sum / float(K) + EPSILON);
+}
+#endif
+
+// Without room for all at once two parts of threadgroup memory take turns: who writes one has met all who read it when the other
+// was full.
+#pragma unroll
+for (uint r = 0; r < M / 8; ++r) {
+  threadgroup float* part = made + (AT_ONCE ? r : r % 2) * PART;
+  if (!AT_ONCE) {
+#pragma unroll
+    for (uint i = 0; i < EACH; ++i) matrix_store(sums[r * EACH + i], part + (simdgroup * EACH + i) * 64, 8);
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+  }
 #pragma unroll
   for (uint i = 0; i < ITEMS; ++i) {
     LOCATE(i)
@@ -190,12 +221,12 @@ for (uint r = 0; r < M / 8; ++r) {
       value = activated(value) * partner;
 #endif
 #if RESIDUAL
-      value += before[r * ITEMS + i];
+      value += to_float(before[r * ITEMS + i]);
 #endif
 #if PAGES
       const uint m = r * 8 + row, head = n / (HEAD_DIM / 2), at = n % (HEAD_DIM / 2);
       if (head < HEADS + KV_HEADS) {
-        const float cosine = angles[m * HEAD_DIM + at], sine = angles[m * HEAD_DIM + HEAD_DIM / 2 + at], first = value;
+        const float cosine = cosines[r * ITEMS + i], sine = sines[r * ITEMS + i], first = value;
         value = first * cosine - partner * sine;
         partner = partner * cosine + first * sine;
       }
@@ -203,8 +234,8 @@ for (uint r = 0; r < M / 8; ++r) {
         const size_t place = (size_t(head) * M + m) * HEAD_DIM + at;
         queries[place] = from_float<T>(value);
         queries[place + HEAD_DIM / 2] = from_float<T>(partner);
-      } else if (slots[m] >= 0) {
-        const size_t place = (size_t((head - HEADS) % KV_HEADS) * uint(pool[0]) + uint(slots[m])) * HEAD_DIM + at;
+      } else if (slot[r] >= 0) {
+        const size_t place = (size_t((head - HEADS) % KV_HEADS) * room + uint(slot[r])) * HEAD_DIM + at;
         device T* const where = (head < HEADS + KV_HEADS ? writable(keys) : writable(values)) + place;
         where[0] = from_float<T>(value);
         where[HEAD_DIM / 2] = from_float<T>(partner);

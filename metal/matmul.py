@@ -52,6 +52,7 @@ _CUTS = (
 )
 _PAIRED_CUTS = (
     MatmulCut(1, 8, 2, 8),
+    MatmulCut(2, 8, 2, 8),
     MatmulCut(2, 8, 4, 8),
     MatmulCut(2, 16, 2, 16),
     MatmulCut(4, 8, 2, 8),

@@ -71,6 +71,14 @@ struct alignas(16) vec4 {
 };
 #include "vec4.h"
 
+// In place of CUDA's own, which takes four instructions so that also what is below 2^-126 is right; here that is 0.
+helper float mlxr_exp2(float x) {
+  float value;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+  return value;
+}
+#define exp2 mlxr_exp2
+
 helper float as_float(uint bits) { return __uint_as_float(bits); }
 helper float half_to_float(uint bits) { return __half2float(__ushort_as_half(static_cast<ushort>(bits))); }
 
@@ -377,6 +385,33 @@ helper void matrix_load_wide_transposed(matrix8x8<T>* m, const T* p, uint stride
   const uint lane = thread_index_in_simdgroup;
   mlxr_words_of<N> words;
   words.access = *reinterpret_cast<const mlxr_access<N>*>(p + lane / 4 * size_t(stride) + lane % 4 * (2 * N));
+#pragma unroll
+  for (uint i = 0; i < N; ++i) {
+    m[i].turned = words.each[i];
+    m[i].pair = mlxr_turned(words.each[i]);
+  }
+}
+// What is read once makes room in the second-level cache first (PTX ISA, "createpolicy"), so that what all layers read stays
+// there: a layer's weights alone are more than it holds.
+helper mlxr_access<2> mlxr_read_once(const mlxr_access<2>* p) { return *p; }
+helper mlxr_access<4> mlxr_read_once(const mlxr_access<4>* p) {
+  unsigned long long policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  uint4 v;
+  asm volatile("ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p), "l"(policy));
+  return {v};
+}
+template <uint N>
+helper void matrix_load_wide_transposed_once(matrix8x8<float>* m, const float* p, uint stride) {
+  matrix_load_wide_transposed<N>(m, p, stride);
+}
+template <uint N, typename T>
+helper void matrix_load_wide_transposed_once(matrix8x8<T>* m, const T* p, uint stride) {
+  const uint lane = thread_index_in_simdgroup;
+  mlxr_words_of<N> words;
+  words.access = mlxr_read_once(reinterpret_cast<const mlxr_access<N>*>(p + lane / 4 * size_t(stride) + lane % 4 * (2 * N)));
 #pragma unroll
   for (uint i = 0; i < N; ++i) {
     m[i].turned = words.each[i];

@@ -185,6 +185,7 @@ inline void simdgroup_barrier(mem_flags flags, MLXR_HERE) { mlxr::simdgroup_barr
   static_assert((count) * sizeof(T) <= 32768, "threadgroup array " #name " is over 32 KB");     \
   T(&name)[count] = *static_cast<T(*)[count]>(                                                  \
       mlxr::threadgroup_memory(__COUNTER__, sizeof(T) * (count), #name, {__FILE__, __LINE__}))
+#define matrix_load_wide_transposed_once matrix_load_wide_transposed
 
 // The lanes of a simdgroup meet, each with a value; the copies of all 32 are what comes back.
 template <typename V>

@@ -5,6 +5,7 @@
 
 #define helper inline
 #define threadgroup_array(T, name, count) alignas(16) threadgroup T name[count]
+#define matrix_load_wide_transposed_once matrix_load_wide_transposed
 
 typedef float4 vec4;
 

@@ -7,6 +7,7 @@
 #define thread __private
 #define helper inline
 #define threadgroup_array(T, name, count) alignas(16) __local T name[count]
+#define matrix_load_wide_transposed_once matrix_load_wide_transposed
 
 // A scalar, so that it can be read from any address space; scoped, so that nothing can be computed in it.
 enum class mlxr_bfloat : ushort {};

@@ -35,7 +35,7 @@ squares = matrix_row_sum(squares);
 if (matrix_column(lane) == 0) totals[8 + row] = squares;
 matrix_read_wide<2>(right, weights, lane);
 for (uint i = 0; i < 2; ++i) matrix_weigh(left[i], right[i]);
-matrix_load_wide_transposed<2>(right, b, 16);
+matrix_load_wide_transposed_once<2>(right, b, 16);
 matrix_fill(score, 0.0f);
 for (uint i = 0; i < 2; ++i) matrix_multiply_accumulate(score, left[i], right[i]);
 for (uint i = 0; i < 2; ++i) weighed[row * 8 + matrix_column(lane) + i] = matrix_get(score, i);
