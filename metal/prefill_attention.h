@@ -7,13 +7,13 @@
     const bool is_there = piece < KEYS * PIECES && token >= lowest && token < end;
 #define LOOK_UP(block)                                                 \
   EACH_PIECE(block)                                                    \
-    if (is_there) page[i] = tables[sequence * uint(sizes[0]) + uint(token) / PAGE]; \
+    if (is_there) page[i] = table[uint(token) / PAGE];                 \
   }
 #define LOAD_BLOCK(found, pool, block)                                 \
   EACH_PIECE(block)                                                    \
     found[i] = make_vec4(0.0f);                                        \
     if (is_there) {                                                    \
-      const size_t place = (size_t(kv_head) * slots + uint(page[i]) * PAGE + uint(token) % PAGE) * HEAD_DIM + piece % PIECES * EACH; \
+      const uint place = (uint(page[i]) * PAGE + uint(token) % PAGE) * HEAD_DIM + piece % PIECES * EACH; \
       found[i] = load4(reinterpret_cast<const device float*>(pool + place)); \
     }                                                                  \
   }

@@ -49,7 +49,7 @@ threadgroup_array(T, tiles, TILE_ELEMENTS);
 
 const uint lane = thread_index_in_simdgroup;
 const uint simdgroup = simdgroup_index_in_threadgroup;
-const uint kv_head = threadgroup_position_in_grid.y;
+const uint kv_head = threadgroup_position_in_grid.y % KV_HEADS;
 #if STRIPED
 const uint loader = lane, walker = simdgroup;
 threadgroup T* const key_tile = tiles + simdgroup * (KEYS * (KEY_STRIDE > VALUE_STRIDE ? KEY_STRIDE : VALUE_STRIDE));
@@ -60,12 +60,13 @@ threadgroup T* const key_tile = tiles;
 threadgroup T* const value_tile = tiles + KEYS * KEY_STRIDE;
 #endif
 #if SPLIT
-const uint parts = uint(sizes[3]);
-const uint sequence = threadgroup_position_in_grid.z / parts, my_part = threadgroup_position_in_grid.z % parts;
-#else
-const uint sequence = threadgroup_position_in_grid.z;
+const uint parts = threadgroups_per_grid.y / KV_HEADS, my_part = threadgroup_position_in_grid.y / KV_HEADS;
 #endif
+const uint sequence = threadgroup_position_in_grid.z;
 const uint slots = uint(pool[0]), rows = uint(sizes[1]);
+const device int* const table = tables + sequence * uint(sizes[0]);
+const device T* const my_keys = keys + size_t(kv_head) * slots * HEAD_DIM;
+const device T* const my_values = values + size_t(kv_head) * slots * HEAD_DIM;
 
 #if !SPLIT
 if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && threadgroup_position_in_grid.z == 0 && thread_index_in_threadgroup < 8)
@@ -110,6 +111,14 @@ const int my_begin = max(0, all_end - window), all_begin = my_end - window;
 const int my_begin = 0, all_begin = 0;
 #endif
 
+int page[VECTORS];
+vec4 k_rows[VECTORS], v_rows[VECTORS];  // of a block of keys, on their way
+int begin = lowest / KEYS * KEYS + int(walker) * KEYS;
+LOOK_UP(begin)
+LOAD_BLOCK(k_rows, my_keys, begin)
+LOAD_BLOCK(v_rows, my_values, begin)
+LOOK_UP(begin + STEP)
+
 // A lane's rows, one of each tile.
 const uint row = matrix_row(lane), column = matrix_column(lane);
 int position[TILES];
@@ -132,27 +141,20 @@ for (uint r = 0; r < TILES; ++r) {
   }
 }
 
-int page[VECTORS];
-vec4 k_rows[VECTORS], v_rows[VECTORS];  // of a block of keys, on their way
-int begin = lowest / KEYS * KEYS + int(walker) * KEYS;
-LOOK_UP(begin)
-LOAD_BLOCK(k_rows, keys, begin)
-LOAD_BLOCK(v_rows, values, begin)
-LOOK_UP(begin + STEP)
 for (; begin < end; begin += STEP) {
 #if STRIPED
   simdgroup_barrier(mem_flags::mem_threadgroup);
   STORE_BLOCK(k_rows, key_tile, KEY_STRIDE)
   simdgroup_barrier(mem_flags::mem_threadgroup);
-  LOAD_BLOCK(k_rows, keys, begin + STEP)
+  LOAD_BLOCK(k_rows, my_keys, begin + STEP)
   simdgroup_barrier(mem_flags::mem_none);
 #else
   threadgroup_barrier(mem_flags::mem_threadgroup);
   STORE_BLOCK(k_rows, key_tile, KEY_STRIDE)
   STORE_BLOCK(v_rows, value_tile, VALUE_STRIDE)
   threadgroup_barrier(mem_flags::mem_threadgroup);
-  LOAD_BLOCK(k_rows, keys, begin + STEP)
-  LOAD_BLOCK(v_rows, values, begin + STEP)
+  LOAD_BLOCK(k_rows, my_keys, begin + STEP)
+  LOAD_BLOCK(v_rows, my_values, begin + STEP)
   LOOK_UP(begin + 2 * STEP)
   simdgroup_barrier(mem_flags::mem_none);
 #endif
@@ -171,11 +173,12 @@ for (; begin < end; begin += STEP) {
       }
 
     const bool is_seen_by_all = begin >= all_begin && begin + KEYS <= all_end;
-    float grown = 0.0f;
+    float grown = 0.0f, top[TILES];
 #pragma unroll
-    for (uint r = 0; r < TILES; ++r)
+    for (uint r = 0; r < TILES; ++r) {
+      top[r] = MASKED;
 #pragma unroll
-      for (uint k = 0; k < BLOCKS; ++k)
+      for (uint k = 0; k < BLOCKS; ++k) {
 #pragma unroll
         for (uint i = 0; i < 2; ++i) {
           float s = matrix_get(score[r * BLOCKS + k], i);
@@ -191,17 +194,17 @@ for (; begin < end; begin += STEP) {
 #endif
           }
           matrix_set(score[r * BLOCKS + k], i, s);
-          grown = max(grown, s - maximum[r]);
         }
+        top[r] = max(top[r], max(matrix_get(score[r * BLOCKS + k], 0), matrix_get(score[r * BLOCKS + k], 1)));
+      }
+      grown = max(grown, top[r] - maximum[r]);
+    }
     if (simd_any(grown * UNIT > SLACK)) {
 #pragma unroll
       for (uint r = 0; r < TILES; ++r) {
-        float top = maximum[r];
-#pragma unroll
-        for (uint k = 0; k < BLOCKS; ++k) top = max(top, max(matrix_get(score[r * BLOCKS + k], 0), matrix_get(score[r * BLOCKS + k], 1)));
-        top = matrix_row_max(top);
-        const float factor = exp2((maximum[r] - top) * UNIT);
-        maximum[r] = top;
+        const float highest = matrix_row_max(max(maximum[r], top[r]));
+        const float factor = exp2((maximum[r] - highest) * UNIT);
+        maximum[r] = highest;
         total[r] *= factor;
 #pragma unroll
         for (uint d = 0; d < COLUMNS; ++d) matrix_scale(sum[r * COLUMNS + d], factor);
@@ -215,7 +218,7 @@ for (; begin < end; begin += STEP) {
       for (uint k = 0; k < BLOCKS; ++k) {
 #pragma unroll
         for (uint i = 0; i < 2; ++i) {
-          const float weight = exp2((matrix_get(score[r * BLOCKS + k], i) - maximum[r]) * UNIT);
+          const float weight = exp2(fma(matrix_get(score[r * BLOCKS + k], i), UNIT, -maximum[r] * UNIT));
           total[r] += weight;
           matrix_set(score[r * BLOCKS + k], i, weight);
         }
@@ -226,7 +229,7 @@ for (; begin < end; begin += STEP) {
     simdgroup_barrier(mem_flags::mem_threadgroup);
     STORE_BLOCK(v_rows, value_tile, VALUE_STRIDE)
     simdgroup_barrier(mem_flags::mem_threadgroup);
-    LOAD_BLOCK(v_rows, values, begin + STEP)
+    LOAD_BLOCK(v_rows, my_values, begin + STEP)
     LOOK_UP(begin + 2 * STEP)
     simdgroup_barrier(mem_flags::mem_none);
 #endif

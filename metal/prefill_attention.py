@@ -30,7 +30,7 @@ _FEWEST_KEYS = 256
 """Of a part of them: fewer are not worth the joining."""
 _MATRIX = 8  # rows and columns of a matrix
 _ACCESS = 16  # bytes
-_TILES, _KEYS = (1, 2, 4), (8, 16, 32)
+_TILES, _KEYS = (1, 2, 4), (8, 16, 32, 64)
 _MANY_ELEMENTS = 128
 """Of a head, with which a thread has no registers for 32 keys."""
 
@@ -42,7 +42,7 @@ class PrefillCut:
     Attributes:
         tiles: 8 query rows each, that a simdgroup holds: 1, 2 or 4.
         simdgroups: of a threadgroup, which share what is read.
-        keys: keys that a threadgroup, or with `striped` a simdgroup, holds at once: 8, 16 or 32.
+        keys: keys that a threadgroup, or with `striped` a simdgroup, holds at once: 8, 16, 32 or 64.
         striped: whether the simdgroups of a threadgroup have the same rows, and walk keys of their own.
     """
 
@@ -80,8 +80,8 @@ def prefill_cuts(shape: AttentionShape) -> list[PrefillCut]:
 
 
 def few_rows_cuts(shape: AttentionShape) -> list[PrefillCut]:
-    """Those that fit and may be the fastest for few rows behind many keys; then a thread may hold 32."""
-    cuts = [*prefill_cuts(shape)[:4], *_fitting([PrefillCut(2, 8, 32)], shape)]
+    """Those that fit and may be the fastest for few rows behind many keys; then a thread may hold 32 or 64."""
+    cuts = [*prefill_cuts(shape)[:4], *_fitting([PrefillCut(2, 8, 32), PrefillCut(2, 8, 64)], shape)]
     return [*dict.fromkeys(cuts), *striped_cuts(shape)[:2]]
 
 
@@ -179,8 +179,8 @@ class PrefillAttention:
         shape, threads = self._shape, self._cut.simdgroups * LANES
         sequences, rows = pages.tables.shape[0], queries.shape[1]
         made = (self._whole if parts is None else self._split)(
-            self._inputs(queries, pages, offsets, parts or 0, sinks),
-            grid=(self._tiles(max_rows) * threads, shape.kv_heads, sequences * (parts or 1)),
+            self._inputs(queries, pages, offsets, sinks if parts is None else None),
+            grid=(self._tiles(max_rows) * threads, shape.kv_heads * (parts or 1), sequences),
             threadgroup=(threads, 1, 1),
             outputs=self._outputs(rows, parts),
             template={"T": shape.dtype, **self._template()},
@@ -218,9 +218,9 @@ class PrefillAttention:
         return -(-rows * self._shape.group // self._cut.rows)
 
     def _inputs(
-        self, queries: mx.array, pages: Pages, offsets: mx.array, parts: int, sinks: mx.array | None
+        self, queries: mx.array, pages: Pages, offsets: mx.array, sinks: mx.array | None
     ) -> dict[str, mx.array]:
-        sizes = [pages.tables.shape[1], queries.shape[1], self._shape.window or 0, parts]
+        sizes = [pages.tables.shape[1], queries.shape[1], self._shape.window or 0]
         inputs = {
             "queries": queries,
             "keys": pages.pools.keys,
@@ -231,7 +231,7 @@ class PrefillAttention:
             "pool": pages.pools.slots,
             "sizes": device_integers(*sizes),
         }
-        return inputs if sinks is None or parts else inputs | {"sinks": sinks}
+        return inputs if sinks is None else inputs | {"sinks": sinks}
 
     def _template(self) -> dict[str, int]:
         shape, cut = self._shape, self._cut
