@@ -16,8 +16,7 @@ from metal.candidates_parts import BUILTIN, digest, dtype_named, exact_norm, nor
 from metal.errors import KernelError
 from metal.exact_attention import Exact
 from metal.executors import Executor
-from metal.matmul import matmul_cuts
-from metal.matmul_pages import MatmulPages, takes_heads
+from metal.matmul_pages import MatmulPages, page_cuts, takes_heads
 from metal.matvec import Norm
 from metal.matvec_weight import DenseWeight
 from metal.page_write import PageWrite
@@ -103,7 +102,7 @@ class PageProductCase:
         self.tolerance, self.counts_host = TOLERANCE[product.dtype], False
         self._product, self._executor = product, executor
         text = digest("matmul")
-        ours = [Contender(name, text) for name in matmul_cuts(is_paired=True)]
+        ours = [Contender(name, text) for name in page_cuts()]
         self.contenders = (Contender(BUILTIN), *ours)
         self._runs: dict[str, list[_Run]] = {}
 
@@ -201,7 +200,7 @@ class PageProductCase:
         return lambda x, pools: write.queries(compiled(x), self._angles, self._slots, pools)
 
     def _fused(self, name: str) -> Callable[[_Layer], _Run]:
-        cut = matmul_cuts(is_paired=True)[name]
+        cut = page_cuts()[name]
 
         def make(layer: _Layer) -> _Run:
             product = MatmulPages(

@@ -62,7 +62,7 @@ _PAIRED_CUTS = (
 
 
 def matmul_cuts(*, is_paired: bool) -> dict[str, MatmulCut]:
-    """Those worth measuring, by name; `is_paired` with an activation, and where pages are written."""
+    """Those worth measuring, by name; `is_paired` with an activation. For pages see `page_cuts`."""
     return {cut.name: cut for cut in (_PAIRED_CUTS if is_paired else _CUTS)}
 
 

@@ -15,7 +15,7 @@ from metal.attention_shape import AttentionShape
 from metal.candidates_pages import page_product
 from metal.candidates_parts import name_of
 from metal.matmul import Matmul, matmul_cuts, takes_rows
-from metal.matmul_pages import MatmulPages
+from metal.matmul_pages import MatmulPages, page_cuts
 from metal.matvec import Norm
 from metal.matvec_weight import DenseWeight
 from metal.product import Product, few_rows, takes_few_rows
@@ -96,7 +96,7 @@ class FewRowProducts:
         faster = None if product is None else self._choice.proven(product.spec)
         if faster is None:
             return None
-        cut = matmul_cuts(is_paired=True)[faster]
+        cut = page_cuts()[faster]
         before = Norm(norm.weight, norm.eps)
         executor, launches = self._choice.executor, self._launches
         return MatmulPages(executor, launches, weight, cut, shape, norm=before, bias=bias)

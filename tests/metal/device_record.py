@@ -21,7 +21,7 @@ from metal.attention_shape import AttentionShape
 from metal.constants import device_integers
 from metal.executors import Launcher, Request, Signature
 from metal.matmul import Matmul, matmul_cuts
-from metal.matmul_pages import MatmulPages
+from metal.matmul_pages import MatmulPages, page_cuts
 from metal.matvec import Activation, Norm
 from metal.matvec_weight import DenseWeight
 from metal.pools import SMALLEST, Pages, Pools, no_fence
@@ -138,9 +138,7 @@ def record_layer(executor: Recording, size: Size, begin: int, tokens: int, cut: 
     pools = Pools(mx.zeros(pool, F16), mx.zeros(pool, F16), no_fence(F16), device_integers(room))
     x, angles = mx.zeros((rows, size.hidden), F16), mx.zeros((rows, size.head_dim))
     projections = weight(shape.qkv_width, size.hidden)
-    project = MatmulPages(
-        executor, launches, projections, next(iter(matmul_cuts(is_paired=True).values())), shape, norm=norm
-    )
+    project = MatmulPages(executor, launches, projections, next(iter(page_cuts().values())), shape, norm=norm)
     queries = project(x, angles, slots, pools, mx.zeros((SMALLEST,), mx.int32))
     table = mx.arange(room // 16, dtype=mx.int32)[None]
     pages = Pages(pools, table, lengths)

@@ -15,8 +15,8 @@ from metal.candidates_parts import exact_norm
 from metal.emulator import Emulator, LaunchReport, Mode
 from metal.errors import KernelError
 from metal.executors import EmulatedExecutor, Executor
-from metal.matmul import MatmulCut, matmul_cuts
-from metal.matmul_pages import MatmulPages, takes_heads
+from metal.matmul import MatmulCut
+from metal.matmul_pages import MatmulPages, page_cuts, takes_heads
 from metal.matvec import Norm
 from metal.matvec_weight import DenseWeight
 from metal.pools import Pools, no_fence
@@ -115,7 +115,7 @@ def test_the_page_that_rows_go_on_with_is_copied_up_to_them(
 def test_agrees_with_float64_over_the_grid(
     executor: Executor, dtype: mx.Dtype, head_dim: int, group: int
 ) -> None:
-    for cut in matmul_cuts(is_paired=True).values():
+    for cut in page_cuts().values():
         check(executor, shaped(dtype, head_dim, group), 160, 32, cut, bias=True)
 
 
@@ -141,7 +141,7 @@ def test_compilers_of_other_targets_accept_it(tmp_path: Path, bias: bool) -> Non
     executor = TextExecutor(tmp_path)
     shape = shaped(F16 if bias else BF16, 64, 2)
     x, weight, norm, added = projected(shape, 96, 32, bias=bias)
-    cut = next(iter(matmul_cuts(is_paired=True).values()))
+    cut = next(iter(page_cuts().values()))
     product = MatmulPages(executor, Counter(), weight, cut, shape, norm=norm, bias=added)
     product(x, angle_rows([0] * 32, 64), scattered(32, 64), empty_pools(shape, 4), NOTHING)
     executor.check_read()

@@ -12,6 +12,7 @@ from metal.decode_cut import DecodeCut
 from metal.emulator import Emulator, Mode
 from metal.executors import CudaExecutor, EmulatedExecutor, Executor, MetalExecutor
 from metal.matmul import matmul_cuts
+from metal.matmul_pages import page_cuts
 from metal.matvec_cut import MAX_ROWS, Work, candidates
 from metal.matvec_weight import BlockWeight
 from metal.prefill_attention import PrefillCut, prefill_cuts
@@ -152,7 +153,7 @@ def _matmul(variant: Variant, executor: Executor) -> None:
     """Columns and a width that no threadgroup's fit; what goes to pages is normalised and not gated."""
     if variant["to"] == "pages":
         shape = test_page_write.shaped(_dtype(variant), 80, 3)
-        paired = next(iter(matmul_cuts(is_paired=True).values()))
+        paired = next(iter(page_cuts().values()))
         bias = variant["residual"] == "yes"
         test_matmul_pages.check(executor, shape, 224, _number(variant, "tall"), paired, bias=bias)
         return
