@@ -64,7 +64,7 @@ const uint parts = threadgroups_per_grid.y / KV_HEADS, my_part = threadgroup_pos
 #endif
 const uint sequence = threadgroup_position_in_grid.z;
 const uint slots = uint(pool[0]), rows = uint(sizes[1]);
-const device int* const table = tables + sequence * uint(sizes[0]);
+const uint own_table = sequence * uint(sizes[0]);
 const device T* const my_keys = keys + size_t(kv_head) * slots * HEAD_DIM;
 const device T* const my_values = values + size_t(kv_head) * slots * HEAD_DIM;
 

@@ -323,7 +323,7 @@ def test_keys_before_the_window_are_not_read(kernel_cache: Path) -> None:
     assert reports["prefill_attention"].traffic["keys"].bytes_read == seen * row
 
 
-@pytest.mark.parametrize("case", [2, 8])
+@pytest.mark.parametrize("case", [2, 4, 8])
 def test_other_compilers_accept_the_text(tmp_path: Path, case: int) -> None:
     executor = TextExecutor(tmp_path)
     shape, sequences, cut = CASES[case]
