@@ -4,7 +4,7 @@
 // It is for rows that are too many for a matrix-vector product and too few to keep a device busy by themselves. How many bytes
 // are under way is what counts, so matrices are loaded straight from memory. A simdgroup takes all rows and 8 · TILES columns (with
 // PAIRED as many and their partners), and loads 32 · UNROLL elements of all of them before it multiplies the first. SPLIT simdgroups
-// take turns along K; in the end they meet in threadgroup memory, 8 rows at a time where there is no room for all.
+// take turns along K; in the end they meet in threadgroup memory, 8 rows at a time.
 //
 // With NORM x is normalised first, y[m] = norm · x[m] / sqrt(mean(x[m]²) + EPSILON): `norm` (K) of T has `gain` left out, a power of
 // two, so that no product with an element of x is too large for T. BIAS is added (to both of a pair), and RESIDUAL (M, N) last.
@@ -51,10 +51,8 @@ const uint WIDE = TEAMS * TILES * 8;  // columns of a threadgroup
 const uint SPAN = UNROLL * 32;
 const bool IS_WHOLE = K % SPAN == 0;
 const uint ITEMS = (8 * WIDE - 1) / (SIMDGROUPS * 32) + 1;  // of 8 rows, that a thread writes
-const uint PART = SIMDGROUPS * EACH * 64;  // what simdgroups make of 8 rows
-const uint SQUARES = NORM ? SPLIT * M : 0;
-const bool AT_ONCE = (M / 8 * PART + SQUARES) * 4 <= 32768;
-threadgroup_array(float, made, AT_ONCE ? M / 8 * PART + SQUARES : 2 * PART);
+const uint PART = SIMDGROUPS * EACH * 64;
+threadgroup_array(float, made, 2 * PART);
 
 const uint simdgroup = simdgroup_index_in_threadgroup;
 const uint share = simdgroup % SPLIT, team = simdgroup / SPLIT;
@@ -155,43 +153,34 @@ for (uint span = share * SPAN; span < end; span += SPLIT * SPAN) {
 }
 
 #if NORM
-// The simdgroups of the first team have seen all of each row.
-threadgroup float* shares = made + (AT_ONCE ? M / 8 * PART : PART);
+// A row's scale, of what the simdgroups of the first team have seen of it; the second part is not in use yet.
+threadgroup float* shares = made + PART;
+float scales[M / 8];
 #pragma unroll
 for (uint r = 0; r < M / 8; ++r) {
   const float sum = matrix_row_sum(squares[r]);
   const uint lane = thread_index_in_simdgroup;
   if (team == 0 && matrix_column(lane) == 0) shares[share * M + r * 8 + matrix_row(lane)] = sum;
 }
-#endif
-if (AT_ONCE) {
-#pragma unroll
-  for (uint r = 0; r < M / 8; ++r)
-#pragma unroll
-    for (uint i = 0; i < EACH; ++i) matrix_store(sums[r * EACH + i], made + r * PART + (simdgroup * EACH + i) * 64, 8);
-}
-if (AT_ONCE || NORM) threadgroup_barrier(mem_flags::mem_threadgroup);
-#if NORM
-float scales[M / 8];
-#pragma unroll
-for (uint r = 0; r < M / 8; ++r) {
+threadgroup_barrier(mem_flags::mem_threadgroup);
+if (thread_index_in_threadgroup < M) {
   float sum = 0.0f;
 #pragma unroll
-  for (uint s = 0; s < SPLIT; ++s) sum += shares[s * M + r * 8 + thread_index_in_threadgroup / 8 % 8];
-  scales[r] = whole * rsqrt(sum / float(K) + EPSILON);
+  for (uint s = 0; s < SPLIT; ++s) sum += shares[s * M + thread_index_in_threadgroup];
+  shares[SPLIT * M + thread_index_in_threadgroup] = whole * rsqrt(sum / float(K) + EPSILON);
 }
+threadgroup_barrier(mem_flags::mem_threadgroup);
+#pragma unroll
+for (uint r = 0; r < M / 8; ++r) scales[r] = shares[SPLIT * M + r * 8 + thread_index_in_threadgroup / 8 % 8];
 #endif
 
-// Without room for all at once two parts of threadgroup memory take turns: who writes one has met all who read it when the other
-// was full.
+// Two parts of threadgroup memory in turn: who writes one has met all who read it when the other was full.
 #pragma unroll
 for (uint r = 0; r < M / 8; ++r) {
-  threadgroup float* part = made + (AT_ONCE ? r : r % 2) * PART;
-  if (!AT_ONCE) {
+  threadgroup float* part = made + r % 2 * PART;
 #pragma unroll
-    for (uint i = 0; i < EACH; ++i) matrix_store(sums[r * EACH + i], part + (simdgroup * EACH + i) * 64, 8);
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-  }
+  for (uint i = 0; i < EACH; ++i) matrix_store(sums[r * EACH + i], part + (simdgroup * EACH + i) * 64, 8);
+  threadgroup_barrier(mem_flags::mem_threadgroup);
 #pragma unroll
   for (uint i = 0; i < ITEMS; ++i) {
     LOCATE(i)
