@@ -12,7 +12,7 @@
 // SPLIT: few rows behind many keys would leave most of a device idle. So several threadgroups walk a part each of the keys of
 // the same rows, and `out` is (rows, parts, HEAD_DIM), not yet divided, with (maximum, sum) per row and part behind it, for
 // attention_reduce; of a part in which a row sees nothing, only a sum of 0. The parts of a tile are as long as each other, whatever
-// its keys are.
+// its keys are. The grid has heads times parts.
 //
 // STRIPED: the simdgroups of a threadgroup share 8 · TILES rows, and each walks every SIMDGROUPS-th block of KEYS keys by itself;
 // what they found is joined in threadgroup memory. So few rows keep a device busy without a launch more. A block's keys and

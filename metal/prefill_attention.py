@@ -80,7 +80,7 @@ def prefill_cuts(shape: AttentionShape) -> list[PrefillCut]:
 
 
 def few_rows_cuts(shape: AttentionShape) -> list[PrefillCut]:
-    """Those that fit and may be the fastest for few rows behind many keys; then there may be 32 or 64."""
+    """Those that fit and may be the fastest for few rows behind many keys, some with 32 or 64 of these."""
     cuts = [*prefill_cuts(shape)[:4], *_fitting([PrefillCut(2, 8, 32), PrefillCut(2, 8, 64)], shape)]
     return [*dict.fromkeys(cuts), *striped_cuts(shape)[:2]]
 
