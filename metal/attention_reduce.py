@@ -29,7 +29,7 @@ class AttentionReduce:
         self._kernel = Kernel(
             "attention_reduce",
             inputs=(
-                *("partial", "offsets" if ragged else "lengths", "sizes"),
+                *("partial", "sequences" if ragged else "lengths", "sizes"),
                 *(("sinks",) if shape.sinks else ()),
             ),
             outputs=("out",),
@@ -76,10 +76,10 @@ class AttentionReduce:
         return self._joined(inputs, partitions, {"TOKENS": tokens, "PARTITION": partition}, sinks)
 
     def of_parts(
-        self, partial: mx.array, offsets: mx.array, *, parts: int, sequences: int, sinks: mx.array | None
+        self, partial: mx.array, sequences: mx.array, end: int, *, parts: int, sinks: mx.array | None
     ) -> mx.array:
-        """What prefill attention left; `offsets` as it takes them."""
-        inputs = {"partial": partial, "offsets": offsets, "sizes": device_integers(parts, sequences)}
+        """What prefill attention left; `sequences` as it takes them, with the end of all rows at `end`."""
+        inputs = {"partial": partial, "sequences": sequences, "sizes": device_integers(parts, end)}
         return self._joined(inputs, parts, {}, sinks)
 
     def _joined(

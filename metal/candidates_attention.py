@@ -121,8 +121,7 @@ def prefill(params: Params, executor: Executor) -> AttentionCase:
     def run(scene: Scene, pools: Pools) -> tuple[list[mx.array], Pools]:
         angles = scene.angles[scene.positions]
         queries = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
-        places = pages_of(scene, pools)
-        out, fence = kernel(queries, places, scene.offsets, longest, sinks=scene.sinks)
+        out, fence = kernel(queries, pools, scene.sequences, longest, sinks=scene.sinks)
         return [out], replace(pools, fence=fence)
 
     runs = {BUILTIN: _functional(attention), "prefill_attention": run}

@@ -133,11 +133,8 @@ class PageProductCase:
 
     @cached_property
     def _slots(self) -> mx.array:
-        return mx.array([_FIRST + row if row < _TOKENS else -1 for row in range(_ROWS)], dtype=mx.int32)
-
-    @cached_property
-    def _pair(self) -> mx.array:
-        return mx.zeros((SMALLEST,), mx.int32)
+        slots = [_FIRST + row if row < _TOKENS else -1 for row in range(_ROWS)]
+        return mx.array([*slots, *[0] * SMALLEST], dtype=mx.int32)
 
     @cached_property
     def _angles(self) -> mx.array:
@@ -197,7 +194,8 @@ class PageProductCase:
             return reference_matvec.matvec(x, weight, norm=norm, bias=bias)
 
         compiled = mx.compile(project)
-        return lambda x, pools: write.queries(compiled(x), self._angles, self._slots, pools)
+        slots = self._slots[:_ROWS]
+        return lambda x, pools: write.queries(compiled(x), self._angles, slots, pools)
 
     def _fused(self, name: str) -> Callable[[_Layer], _Run]:
         cut = page_cuts()[name]
@@ -212,7 +210,7 @@ class PageProductCase:
                 norm=Norm(layer.norm, _EPSILON),
                 bias=layer.bias,
             )
-            return lambda x, pools: product(x, self._angles, self._slots, pools, self._pair)
+            return lambda x, pools: product(x, self._angles, self._slots, pools)
 
         return make
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 import mlx.core as mx
 
 from metal.attention_shape import AttentionShape
-from metal.candidates_attention import AttentionCase, Run, attention_of, pages_of
+from metal.candidates_attention import AttentionCase, Run, attention_of
 from metal.candidates_parts import BUILTIN, name_of
 from metal.candidates_scene import Attention, Scene
 from metal.constants import device_integers
@@ -159,7 +159,7 @@ def _in_pages(write: PageWrite, kernel: PrefillAttention, attention: Attention) 
         parts = kernel.parts(rows, history + rows)
         angles = scene.angles[history : history + rows]
         queries = write.queries(scene.qkv, angles, scene.slots, pools, norms=scene.norms)
-        out, fence = kernel(queries, pages_of(scene, pools), scene.offsets, rows, parts=parts)
+        out, fence = kernel(queries, pools, scene.sequences, rows, parts=parts)
         return [out], replace(pools, fence=fence)
 
     return run

@@ -13,6 +13,7 @@ from metal.attention_shape import AttentionShape, HeadNorms
 from metal.candidates_parts import dtype_named, normal, wide
 from metal.exact_attention import Exact, attend
 from metal.pools import SMALLEST
+from metal.prefill_attention import Sequences
 from metal.trial_case import CaseSpec, SomeRows
 
 _EDGE, _STRIDE, _TILE = 8, 7, 32
@@ -92,7 +93,7 @@ class Scene:
         positions: of each row.
         slots: of each row, int32, at least 8, -1 beyond the rows.
         tables, lengths: see `Pages`.
-        offsets: first row of each sequence and the end, int32, at least 8.
+        sequences: see PrefillAttention.
         keys, values: the pools: NaN where no token was written.
         norms, sinks: where the shape has them.
         queries, new_keys, new_values: rotated heads of the new tokens, (heads, rows, head_dim), exact but for
@@ -107,7 +108,7 @@ class Scene:
     slots: mx.array
     tables: mx.array
     lengths: mx.array
-    offsets: mx.array
+    sequences: Sequences
     keys: mx.array
     values: mx.array
     norms: HeadNorms | None
@@ -139,14 +140,17 @@ def make_scene(attention: Attention, partition: int) -> Scene:
         heads = [wide(array) for array in _heads(qkv, angles[positions], shape, norms)]
     exact = [part.transpose(1, 0, 2) for part in heads]
     out = _attended(heads, shape, sinks, [keys, values], list(zip(old, new, strict=True)))
+    lengths, offsets = (_padded(np.array(numbers), -1) for numbers in (before, [0, *np.cumsum(new)]))
+    sequences = Sequences.of(mx.array(tables), lengths, offsets)
+    mx.eval(sequences.numbers)
     return Scene(
         qkv,
         angles,
         positions,
         _padded(np.concatenate(slots), -1),
         mx.array(tables),
-        _padded(np.array(before), -1),
-        _padded(np.concatenate([[0], np.cumsum(new)]), sum(new)),
+        lengths,
+        sequences,
         keys,
         values,
         norms,

@@ -11,8 +11,8 @@
 //
 // Pairs are a gate and an up with ACTIVATION (see matvec.metal). With PAGES they are elements of query, key and value heads that
 // turn together (see rope.h): rotated queries are what is made, (heads, M, HEAD_DIM), and keys and values go to their slots of the
-// pools, as page_write.metal has it. N is then the number of pairs. One threadgroup more copies a page: `pair` begins with source,
-// target, and how many of the first tokens are copied; no row is written among these.
+// pools, as page_write.metal has it. N is then the number of pairs. One threadgroup more copies a page: behind the slots of M rows lie
+// source, target, and how many of the first tokens are copied; no row is written among these.
 #include "activation.h"
 
 #define PAIRED (GATED || PAGES)
@@ -33,10 +33,10 @@
 #pragma body
 #if PAGES
 if (threadgroup_position_in_grid.x + 1 == threadgroups_per_grid.x) {
-  const uint each = uint(16 / sizeof(T)), of_head = uint(pair[2]) * HEAD_DIM / each;
+  const uint each = uint(16 / sizeof(T)), of_head = uint(slots[M + 2]) * HEAD_DIM / each;
   for (uint i = thread_index_in_threadgroup; i < KV_HEADS * of_head; i += SIMDGROUPS * 32) {
     const size_t base = size_t(i / of_head) * uint(pool[0]) * HEAD_DIM + i % of_head * each;
-    const size_t from = base + size_t(pair[0]) * (PAGE * HEAD_DIM), to = base + size_t(pair[1]) * (PAGE * HEAD_DIM);
+    const size_t from = base + size_t(slots[M]) * (PAGE * HEAD_DIM), to = base + size_t(slots[M + 1]) * (PAGE * HEAD_DIM);
     const vec4 key = load4(reinterpret_cast<const device float*>(keys + from));
     const vec4 value = load4(reinterpret_cast<const device float*>(values + from));
     store4(reinterpret_cast<device float*>(writable(keys) + to), key);

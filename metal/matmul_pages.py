@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import mlx.core as mx
+import numpy as np
 
 from metal.attention_shape import AttentionShape
 from metal.errors import KernelError
@@ -66,7 +67,7 @@ class MatmulPages:
         self._shape, self._rows = shape, FewRows(weight, shape.head_dim, cut, norm, bias)
         self._kernel = Kernel(
             "matmul",
-            inputs=("x", *self._rows.arrays, "angles", "slots", "pair", "keys", "values", "fence", "pool"),
+            inputs=("x", *self._rows.arrays, "angles", "slots", "keys", "values", "fence", "pool"),
             outputs=("queries",),
             executor=executor,
             launches=launches,
@@ -74,18 +75,16 @@ class MatmulPages:
             features={**self._rows.features, "RESIDUAL": 0, "ACTIVATION": 0, "PAGES": 1},
         )
 
-    def __call__(
-        self, x: mx.array, angles: mx.array, slots: mx.array, pools: Pools, pair: mx.array
-    ) -> mx.array:
+    def __call__(self, x: mx.array, angles: mx.array, slots: mx.array, pools: Pools) -> mx.array:
         """Rotated queries (heads, rows, head_dim), which are the next fence, too.
 
         Args:
             x: (rows, K), rows 16 or 32, in the weight's dtype.
             angles: float32 (rows, head_dim), cosines then sines of each row's position.
-            slots: int32 (rows,): where each row goes, no slot twice; -1 for a row that goes nowhere.
+            slots: int32 (rows + 8,): where each row goes, no slot twice; -1 for one that goes nowhere. Behind
+                them a page, another, and how many tokens from its first on the other gets of it, to none of
+                which rows go; 0 copies nothing. What is behind these means nothing.
             pools: written in place.
-            pair: int32 (8,): a page, another, and how many tokens from its first on the other gets of it, to
-                none of which rows go; 0 copies nothing. What is behind these means nothing.
 
         Raises:
             KernelError: arrays that do not fit together.
@@ -95,11 +94,10 @@ class MatmulPages:
         pools.check("matmul", shape)
         expected = {
             "angles": (angles, (rows, shape.head_dim), mx.float32),
-            "slots": (slots, (max(rows, SMALLEST),), mx.int32),
-            "pair": (pair, (SMALLEST,), mx.int32),
+            "slots": (slots, (rows + SMALLEST,), mx.int32),
         }
         check_arrays("matmul", expected)
-        inputs = {"x": x, **self._rows.arrays, "angles": angles, "slots": slots, "pair": pair}
+        inputs = {"x": x, **self._rows.arrays, "angles": angles, "slots": slots}
         inputs |= {"keys": pools.keys, "values": pools.values, "fence": pools.fence, "pool": pools.slots}
         (threads, _, _), threadgroup = self._rows.sizes(columns)
         heads = {"HEADS": shape.heads, "KV_HEADS": shape.kv_heads, "HEAD_DIM": shape.head_dim}
@@ -115,6 +113,7 @@ class MatmulPages:
 
 def touched(launch: Launched) -> Touched:
     """Writes where rows go; of the pair it reads one, and writes the other."""
-    slots, (source, target, copied) = launch.integers("slots"), launch.integers("pair").tolist()[:3]
+    slots, pair = np.split(launch.integers("slots"), [-SMALLEST])
+    source, target, copied, *_ = pair.tolist()
     written = frozenset((slots[slots >= 0] // launch.page_size).tolist())
     return Touched(frozenset({source}), written | {target}) if copied else Touched(writes=written)

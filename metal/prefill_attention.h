@@ -7,7 +7,7 @@
     const bool is_there = piece < KEYS * PIECES && token >= lowest && token < end;
 #define LOOK_UP(block)                                                 \
   EACH_PIECE(block)                                                    \
-    if (is_there) page[i] = tables[own_table + uint(token) / PAGE];    \
+    if (is_there) page[i] = sequences[own_table + uint(token) / PAGE];    \
   }
 #define LOAD_BLOCK(found, pool, block)                                 \
   EACH_PIECE(block)                                                    \

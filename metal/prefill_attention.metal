@@ -9,6 +9,9 @@
 // The softmax is done on matrices where they lie, each row's by the lanes that hold it (exp2, in float). Sums are rescaled only
 // when a maximum grew by more than SLACK, for weights up to 2^SLACK are as exact as those up to 1.
 //
+// `sequences` says where they lie: of each how many tokens it had before, then the first row of each and the end, then the pages
+// of each.
+//
 // SPLIT: few rows behind many keys would leave most of a device idle. So several threadgroups walk a part each of the keys of
 // the same rows, and `out` is (rows, parts, HEAD_DIM), not yet divided, with (maximum, sum) per row and part behind it, for
 // attention_reduce; of a part in which a row sees nothing, only a sum of 0. The parts of a tile are as long as each other, whatever
@@ -64,7 +67,7 @@ const uint parts = threadgroups_per_grid.y / KV_HEADS, my_part = threadgroup_pos
 #endif
 const uint sequence = threadgroup_position_in_grid.z;
 const uint slots = uint(pool[0]), rows = uint(sizes[1]);
-const uint own_table = sequence * uint(sizes[0]);
+const uint count = threadgroups_per_grid.z, own_table = 2 * count + 1 + sequence * uint(sizes[0]);
 const device T* const my_keys = keys + size_t(kv_head) * slots * HEAD_DIM;
 const device T* const my_values = values + size_t(kv_head) * slots * HEAD_DIM;
 
@@ -75,9 +78,9 @@ if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && threadgroup_position_
 
 // The last rows see the most keys: they begin first.
 const int first_item = int((threadgroups_per_grid.x - 1 - threadgroup_position_in_grid.x) * ROWS);
-const int first_row = offsets[sequence];
-const int items = (offsets[sequence + 1] - first_row) * GROUP;
-const int history = lengths[sequence];
+const int first_row = sequences[count + sequence];
+const int items = (sequences[count + sequence + 1] - first_row) * GROUP;
+const int history = sequences[sequence];
 if (history < 0 || first_item >= items) return;
 
 #if WINDOW

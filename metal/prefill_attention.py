@@ -17,7 +17,7 @@ from metal.constants import device_integers
 from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import LANES, Kernel
-from metal.pools import SMALLEST, Pages, check_arrays, next_fence
+from metal.pools import SMALLEST, Pools, check_arrays, next_fence
 from metal.touched import Launched, Touched
 
 _THREADGROUP_BYTES = 32768
@@ -115,6 +115,43 @@ def _padded(shape: AttentionShape, *, rest: int, modulus: int) -> int:
     return row // shape.dtype.size
 
 
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """Where sequences lie, and which rows are theirs, in one array: each that a launch takes costs the host.
+
+    Attributes:
+        count: of them.
+        numbers: int32, at least 8: of each the tokens before its rows (negative for one that is not in use,
+            whose output is then undefined); the first row of each, and the end of all; of each its pages, -1
+            where there is none, as many for each. What is behind them means nothing.
+        width: pages of each.
+    """
+
+    count: int
+    numbers: mx.array
+    width: int
+
+    @classmethod
+    def of(cls, tables: mx.array, lengths: mx.array, offsets: mx.array) -> Sequences:
+        """Of parts: int32 (sequences, width), as many lengths, and offsets for one more, or more of both."""
+        count, width = tables.shape
+        parts = [lengths[:count], offsets[: count + 1], tables.reshape(-1), mx.zeros((SMALLEST,), mx.int32)]
+        return cls(count, mx.concatenate(parts), width)
+
+    @property
+    def end(self) -> int:
+        """Where `numbers` say how many rows there are."""
+        return 2 * self.count
+
+    def check(self) -> None:
+        """Raises KernelError for an array that is none of these."""
+        least = max(SMALLEST, self.end + 1 + self.count * self.width)
+        fits = self.numbers.ndim == 1 and self.numbers.size >= least and self.numbers.dtype == mx.int32
+        if not fits or self.count < 1 or self.width < 1:
+            given = f"{self.numbers.shape} {self.numbers.dtype}"
+            raise KernelError(f"prefill attention: {given} for {self.count} sequences of {self.width} pages")
+
+
 class PrefillAttention:
     """Causal attention of ragged batches over pages, history included."""
 
@@ -146,8 +183,8 @@ class PrefillAttention:
     def __call__(
         self,
         queries: mx.array,
-        pages: Pages,
-        offsets: mx.array,
+        pools: Pools,
+        sequences: Sequences,
         max_rows: int,
         *,
         parts: int | None = None,
@@ -158,9 +195,8 @@ class PrefillAttention:
         Args:
             queries: rotated, (heads, rows, head_dim), as PageWrite makes them: this launch's fence, as they
                 were made by the one before it.
-            pages: with the new tokens' keys and values in them; `lengths` counts the tokens before
-                those. Only read; tables may have any width.
-            offsets: int32, at least 8: sequence i has rows [offsets[i], offsets[i + 1]), maybe none.
+            pools: with the new tokens' keys and values in them; only read.
+            sequences: a sequence has the rows from its first to the next one's, maybe none.
             max_rows: at least the rows of the longest sequence.
             parts: into which keys are split, so that threadgroups share those of the same rows; then they are
                 joined by a launch more, also of one part. What comes out depends on it, by rounding.
@@ -173,21 +209,21 @@ class PrefillAttention:
         Raises:
             KernelError: arrays that do not fit together.
         """
-        self._check(queries, pages, offsets, max_rows, sinks)
+        self._check(queries, pools, sequences, max_rows, sinks)
         if parts is not None and parts < 1:
             raise KernelError(f"prefill attention: keys in {parts} parts")
         shape, threads = self._shape, self._cut.simdgroups * LANES
-        sequences, rows = pages.tables.shape[0], queries.shape[1]
+        rows = queries.shape[1]
         made = (self._whole if parts is None else self._split)(
-            self._inputs(queries, pages, offsets, sinks if parts is None else None),
-            grid=(self._tiles(max_rows) * threads, shape.kv_heads * (parts or 1), sequences),
+            self._inputs(queries, pools, sequences, sinks if parts is None else None),
+            grid=(self._tiles(max_rows) * threads, shape.kv_heads * (parts or 1), sequences.count),
             threadgroup=(threads, 1, 1),
             outputs=self._outputs(rows, parts),
             template={"T": shape.dtype, **self._template()},
         )
         if parts is None:
             return made[0], made[1]
-        out = self._reduce.of_parts(made[0], offsets, parts=parts, sequences=sequences, sinks=sinks)
+        out = self._reduce.of_parts(made[0], sequences.numbers, sequences.end, parts=parts, sinks=sinks)
         return out, out
 
     def _outputs(self, rows: int, parts: int | None) -> list[Output]:
@@ -198,7 +234,7 @@ class PrefillAttention:
 
     def _kernel(self, *, is_split: bool) -> Kernel:
         shape = self._shape
-        inputs = ("queries", "keys", "values", "tables", "offsets", "lengths", "pool", "sizes")
+        inputs = ("queries", "keys", "values", "sequences", "pool", "sizes")
         return Kernel(
             "prefill_attention",
             inputs=(*inputs, *(("sinks",) if shape.sinks and not is_split else ())),
@@ -218,17 +254,15 @@ class PrefillAttention:
         return -(-rows * self._shape.group // self._cut.rows)
 
     def _inputs(
-        self, queries: mx.array, pages: Pages, offsets: mx.array, sinks: mx.array | None
+        self, queries: mx.array, pools: Pools, sequences: Sequences, sinks: mx.array | None
     ) -> dict[str, mx.array]:
-        sizes = [pages.tables.shape[1], queries.shape[1], self._shape.window or 0]
+        sizes = [sequences.width, queries.shape[1], self._shape.window or 0, sequences.count]
         inputs = {
             "queries": queries,
-            "keys": pages.pools.keys,
-            "values": pages.pools.values,
-            "tables": pages.tables,
-            "offsets": offsets,
-            "lengths": pages.lengths,
-            "pool": pages.pools.slots,
+            "keys": pools.keys,
+            "values": pools.values,
+            "sequences": sequences.numbers,
+            "pool": pools.slots,
             "sizes": device_integers(*sizes),
         }
         return inputs if sinks is None else inputs | {"sinks": sinks}
@@ -253,19 +287,16 @@ class PrefillAttention:
         }
 
     def _check(
-        self, queries: mx.array, pages: Pages, offsets: mx.array, max_rows: int, sinks: mx.array | None
+        self, queries: mx.array, pools: Pools, sequences: Sequences, max_rows: int, sinks: mx.array | None
     ) -> None:
-        shape, rows, sequences = self._shape, queries.shape[1], pages.tables.shape[0]
-        pages.pools.check("prefill attention", shape)
-        expected = {
-            "queries": (queries, (shape.heads, rows, shape.head_dim), shape.dtype),
-            "tables": (pages.tables, (sequences, pages.tables.size // sequences), mx.int32),
-            "lengths": (pages.lengths, (max(sequences, SMALLEST),), mx.int32),
-            "offsets": (offsets, (max(sequences + 1, SMALLEST),), mx.int32),
-        }
+        shape, rows = self._shape, queries.shape[1]
+        pools.check("prefill attention", shape)
+        sequences.check()
+        check_arrays(
+            "prefill attention", {"queries": (queries, (shape.heads, rows, shape.head_dim), shape.dtype)}
+        )
         if sinks is not None:
-            expected["sinks"] = (sinks, (shape.heads,), sinks.dtype)
-        check_arrays("prefill attention", expected)
+            check_arrays("prefill attention", {"sinks": (sinks, (shape.heads,), sinks.dtype)})
         if not 0 < max_rows <= rows:
             raise KernelError(f"prefill attention: at most {max_rows} of {rows} rows in a sequence")
         if (sinks is None) == shape.sinks:
@@ -280,10 +311,12 @@ def _matrices(shape: AttentionShape, *, most: int) -> int:
 
 def touched(launch: Launched) -> Touched:
     """Reads the tokens that a sequence has with its new ones, from its first new token's window on."""
-    tables, lengths = launch.integers("tables"), launch.integers("lengths").tolist()
-    rows, window = np.diff(launch.integers("offsets")).tolist(), int(launch.integers("sizes")[2])
+    width, _, window, count = launch.integers("sizes").tolist()
+    numbers = launch.integers("sequences")
+    tables = numbers[2 * count + 1 :][: count * width].reshape(count, width)
+    rows = np.diff(numbers[count : 2 * count + 1]).tolist()
     found = Touched()
-    for table, history, new in zip(tables, lengths, rows, strict=False):  # lengths and offsets are padded
+    for table, history, new in zip(tables, numbers[:count].tolist(), rows, strict=True):
         if history >= 0 and new > 0:
             lowest = max(0, history + 1 - window) if window else 0
             found |= Touched(reads=launch.pages(table, lowest, history + new))

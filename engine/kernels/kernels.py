@@ -58,7 +58,7 @@ class Kernels:
         shapes = tuple(dict.fromkeys(layer.shape for layer in decoder.attention))
         self.attention = {shape: self._launchers(shape, cut) for shape, cut in self._cuts(shapes).items()}
         self.ops = KernelOps(choice, self.launches, len(decoder.attention))
-        self.unpack = Unpack(choice.executor, self.launches)
+        self.unpack = Unpack(choice.executor, self.launches, shapes[0].page_size)
         self.pick, self.pick_launches = pick, PICK_OPERATIONS
         if choice.kernel(pick_spec(decoder.vocab_size, 1)) is not None:
             self.pick, self.pick_launches = Pick(choice.executor, self.launches).__call__, ("pick",)

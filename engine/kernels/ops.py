@@ -143,7 +143,7 @@ class KernelOps:
         self._embedding(ids, embedding)
 
     def _embedding(self, ids: mx.array, embedding: Embedding) -> Embed | None:
-        if ids.size > MAX_ROWS:
+        if ids.size > MATMUL_ROWS[0]:
             return None
         key = (embedding, ids.size > 1)
         if key not in self._embeddings:

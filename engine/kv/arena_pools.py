@@ -39,8 +39,16 @@ class ArenaPools:
 
     @property
     def arrays(self) -> PoolArrays:
-        """All of them, as what is traced takes them: of a fence, which may have any shape, the beginning."""
-        return self.keys, self.values, [self.fence.reshape(-1)[:SMALLEST], self.slots]
+        """All of them, as what is traced takes them."""
+        return self.keys, self.values, [self.short_fence, self.slots]
+
+    @property
+    def short_fence(self) -> mx.array:
+        """The beginning of the fence, which may have any shape: (SMALLEST,).
+
+        What is traced hands it on like this, as these operations take Python as long as a launch.
+        """
+        return self.fence if self.fence.shape == (SMALLEST,) else self.fence.reshape(-1)[:SMALLEST]
 
     def part(self, layers: range) -> PoolArrays:
         """Of layers that follow each other, with the fence as it is."""

@@ -30,7 +30,7 @@ from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pages
-from metal.prefill_attention import PrefillAttention
+from metal.prefill_attention import PrefillAttention, Sequences
 
 MOST_SHORT = 64
 """Tokens of a short chunk, for which attention is cut as a trial of few found best."""
@@ -240,11 +240,10 @@ class InPlacePrefill:
         slots = (own[:, None] * pager.page_size + np.arange(pager.page_size, dtype=np.int32)).reshape(-1)
         slots = slots[self._begin % pager.page_size :][:tokens]
         slots = np.pad(slots, (0, max(rows, SMALLEST_BATCH) - tokens), constant_values=-1)
-        ends = np.zeros((2, SMALLEST_BATCH), np.int32)
-        ends[0, 0], ends[1, 1] = self._begin, tokens
-        written = staging.integers(np.concatenate([*ends, pages, slots]))
-        parts = [SMALLEST_BATCH, 2 * SMALLEST_BATCH, 2 * SMALLEST_BATCH + len(pages)]
-        self._lengths, self._offsets, self._table, self._slots = mx.split(written, parts)
+        sequence = np.array([self._begin, 0, tokens, *pages], np.int32)
+        written = staging.integers(np.concatenate([sequence, slots]))
+        sequence, self._slots = mx.split(written, [len(sequence)])
+        self._sequences, self._table = Sequences(1, sequence, len(pages)), sequence[3:]
         self._masks: dict[int | None, mx.array | str] = {}
 
     def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
@@ -263,9 +262,8 @@ class InPlacePrefill:
             q, keys, values, fence = kernels.write.chunk(*arguments, norms=layer.norms)
         elif attention is not None:
             q = kernels.write.queries(*arguments, norms=layer.norms)
-            pages = Pages(pools, self._table[None], self._lengths)
             parts = attention.parts(rows, self._end - first)
-            out, self._pools.fence = attention(q, pages, self._offsets, rows, parts=parts)
+            out, self._pools.fence = attention(q, pools, self._sequences, rows, parts=parts)
             return out
         else:
             q = kernels.write.queries(*arguments, norms=layer.norms)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import mlx.core as mx
-import numpy as np
 
 from engine.kv.arena_pools import ArenaPools
 from engine.kv.in_place import SMALLEST_BATCH, AttentionKernels
@@ -23,8 +22,9 @@ from metal.attention_shape import AttentionShape
 from metal.matmul_pages import MatmulPages
 from metal.padded_attention import attend_padded, mask_at, rounded
 from metal.page_copy import PageCopy as Copier
-from metal.pools import Pages, Pools
-from metal.unpack import Unpack
+from metal.pools import Pools
+from metal.prefill_attention import Sequences
+from metal.unpack import Room, Unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class ChunkForm:
     def numbers(
         self, table: PageTable, ids: Sequence[int], page_size: int, copied: PageCopy | None
     ) -> list[int]:
-        """Its numbers in the order of `unpacked`, for one array.
+        """What the host writes of it, for `unpacked`.
 
         Python's lists take half of the time of numpy's arrays: little of what makes these is in the
         processor's cache by then.
@@ -85,31 +85,27 @@ class ChunkForm:
             page_size: tokens a page.
             copied: what is to be copied onto the page of the first of them; None where nothing is.
         """
-        begin, end, used = self.begin, self.end, -(-self.end // page_size)
-        pages, padding = table.pages[:used], self.rows - self.tokens
+        begin, end = self.begin, self.end
+        pages = table.pages[: -(-end // page_size)]
         if NO_PAGE in pages[begin // page_size :]:
             raise ValueError(f"tokens {begin} … {end - 1} are not all in pages")
-        pair = [] if copied is None else [copied.source, copied.target, begin % page_size]
-        heads = [pair, [begin], [0, self.tokens]]
+        pair = () if copied is None else (copied.source, copied.target, begin % page_size)
+        spans = list[int]()
         for window in self.windows:
             first = self.first(window)
-            heads.append([rounded(end - first), end - first, 0, 0, first])
-        positions = SMALLEST_BATCH * (1 + len(heads)) + 2 * self.rows  # where those of the rows stand
-        heads.insert(0, [positions + self.rows + self.room // page_size, self.rows, positions])
-        numbers = [number for head in heads for number in [*head, *[0] * (SMALLEST_BATCH - len(head))]]
-        numbers += [pages[own // page_size] * page_size + own % page_size for own in range(begin, end)]
-        numbers += [-1] * padding
-        numbers += ids
-        numbers += [0] * padding
-        numbers += range(begin, end)
-        numbers += [end - 1] * padding
-        numbers += pages
-        numbers += [NO_PAGE] * (self.room // page_size - used)
-        return numbers
+            spans += (rounded(end - first), end - first, 0, 0, first, 0, 0, 0)
+        return room_of(self.shape, page_size).numbers(begin, ids, pages, pair, spans)
 
 
 ChunkShape = tuple[int, ...]
 """Rows, room for tokens in its page table, and for keys in each window of layers that gather."""
+
+
+def room_of(shape: ChunkShape, page_size: int) -> Room:
+    """For its numbers, and behind them a span of each window."""
+    rows, room, *keys = shape
+    return Room(rows, room // page_size, SMALLEST_BATCH * len(keys))
+
 
 FEW_ROWS = 32
 """Of the products of a chunk of no more tokens."""
@@ -141,20 +137,15 @@ class ChunkNumbers:
     """What layers read of a chunk beside its tokens, on the device: made once, by the first of them.
 
     Attributes:
-        pair: of PageCopy and MatmulPages: what each layer copies, before it is read.
-        lengths, offsets: of Pages and PrefillAttention, int32.
-        slots: where each row goes, int32 (rows,).
-        table: its sequence's pages, int32 (1, pages).
+        slots: where each row goes, and what each layer copies before it is read: of MatmulPages.
+        sequence: of PrefillAttention.
         angles: of each row's position, float32 (rows, rotary_dims).
         spans: of each window of layers that gather: what PageGather.rows takes, int32.
         masks: of each of these, (rows, keys).
     """
 
-    pair: mx.array
-    lengths: mx.array
-    offsets: mx.array
     slots: mx.array
-    table: mx.array
+    sequence: mx.array
     angles: mx.array
     spans: list[mx.array]
     masks: list[mx.array]
@@ -162,14 +153,13 @@ class ChunkNumbers:
     @classmethod
     def of(cls, arrays: NumberArrays) -> ChunkNumbers:
         """Those of `arrays`."""
-        (pair, lengths, offsets, slots, table, angles), spans, masks = arrays
-        return cls(pair, lengths, offsets, slots, table, angles, spans, masks)
+        (slots, sequence, angles), spans, masks = arrays
+        return cls(slots, sequence, angles, spans, masks)
 
     @property
     def arrays(self) -> NumberArrays:
         """All of them, as what is traced hands them on."""
-        once = [self.pair, self.lengths, self.offsets, self.slots, self.table, self.angles]
-        return once, self.spans, self.masks
+        return [self.slots, self.sequence, self.angles], self.spans, self.masks
 
 
 NumberArrays = tuple[list[mx.array], list[mx.array], list[mx.array]]
@@ -178,6 +168,7 @@ NumberArrays = tuple[list[mx.array], list[mx.array], list[mx.array]]
 
 def unpacked(
     unpack: Unpack,
+    room: Room,
     shape: ChunkShape,
     windows: Sequence[int | None],
     dtype: mx.Dtype,
@@ -187,22 +178,24 @@ def unpacked(
     """The ids of all rows of a chunk, uint32 (rows,), and its numbers.
 
     Args:
+        room: of `room_of`.
         shape, windows: of ChunkForm.
-        written: its numbers, int32.
         dtype: of the model.
+        written: its numbers, int32.
         angles: (positions, rotary_dims) of every position in use.
     """
     rows, _, *keys = shape
-    numbers, own_angles = unpack(written, angles, rows)
-    sizes = [*[SMALLEST_BATCH] * (4 + len(windows)), rows, rows, rows]
-    _, pair, lengths, offsets, *spans, slots, ids, own, table = mx.split(numbers, np.cumsum(sizes).tolist())
-    masks = [
-        mask_at(own - span[4:5], room, window, dtype)
-        for window, span, room in zip(windows, spans, keys, strict=True)
-    ]
-    return ids.view(mx.uint32), ChunkNumbers(
-        pair, lengths, offsets, slots, table[None], own_angles, spans, masks
-    )
+    made = unpack(written, angles, room)
+    ids, spans, masks = made.rest, list[mx.array](), list[mx.array]()
+    if windows:
+        ends = [2 * rows + SMALLEST_BATCH * number for number in range(len(windows))]
+        ids, positions, *spans = mx.split(made.rest, [rows, *ends])
+        positions, spans = positions.view(mx.int32), [span.view(mx.int32) for span in spans]
+        masks = [
+            mask_at(positions - span[4:5], room_for_keys, window, dtype)
+            for window, span, room_for_keys in zip(windows, spans, keys, strict=True)
+        ]
+    return ids, ChunkNumbers(made.slots, made.sequences.numbers, made.angles, spans, masks)
 
 
 class ChunkOps(Protocol):
@@ -233,8 +226,9 @@ class InPlaceChunk(ProjectingAttend[mx.array]):
         numbers: ChunkNumbers,
     ) -> None:
         """`shape`, `windows`: of ChunkForm; `numbers`: of `unpacked`."""
-        self._rows, self._room, *keys = shape
+        self._rows, room, *keys = shape
         self._ops, self._kernels, self._pools, self._numbers = ops, kernels, pools, numbers
+        self._room, self._pages = room, room // next(iter(kernels)).page_size
         gathered = zip(numbers.spans, keys, numbers.masks, strict=True)
         self._gathered = dict(zip(windows, gathered, strict=True))
 
@@ -246,7 +240,7 @@ class InPlaceChunk(ProjectingAttend[mx.array]):
             copiers, projections: of each layer.
         """
         if not all(self._ops.to_pages(x, projection) for projection in projections):
-            self._pools.copy_page(copiers, self._numbers.pair)
+            self._pools.copy_page(copiers, self._numbers.slots[self._rows :])
 
     def __call__(self, layer: AttentionLayer, x: mx.array, projection: Projection) -> mx.array:
         """See ProjectingAttend; what comes out of padding means nothing."""
@@ -258,7 +252,7 @@ class InPlaceChunk(ProjectingAttend[mx.array]):
         span, room, mask = self._gathered[shape.window]
         gather = self._kernels[shape].gather
         keys, values, self._pools.fence = gather.rows(
-            replace(pools, fence=q), numbers.table[0], span[4:5], room, span[:4]
+            replace(pools, fence=q), numbers.sequence[3:], span[4:5], room, span[:4]
         )
         out = attend_padded(q, keys, values, shape.scale, mask)
         return out.swapaxes(0, 1).reshape(x.shape[0], -1)
@@ -267,15 +261,15 @@ class InPlaceChunk(ProjectingAttend[mx.array]):
         """Rotated queries (heads, rows, head_dim); the chunk's keys and values go to the layer's pools."""
         numbers = self._numbers
         if product := self._ops.to_pages(x, projection):
-            return product(x, numbers.angles, numbers.slots, pools, numbers.pair)
+            return product(x, numbers.angles, numbers.slots, pools)
         write = self._kernels[layer.shape].write
         qkv = self._ops.project(x, projection.norm, projection.linear)
-        return write.queries(qkv, numbers.angles, numbers.slots, pools, norms=layer.norms)
+        return write.queries(qkv, numbers.angles, numbers.slots[: self._rows], pools, norms=layer.norms)
 
     def _in_pages(self, shape: AttentionShape, q: mx.array, pools: Pools) -> mx.array:
         attention = self._kernels[shape].in_pages(self._rows)
         assert attention is not None  # or its window were one of those that gather
-        pages = Pages(pools, self._numbers.table, self._numbers.lengths)
+        sequences = Sequences(1, self._numbers.sequence, self._pages)
         parts = attention.parts(self._rows, self._room)
-        out, self._pools.fence = attention(q, pages, self._numbers.offsets, self._rows, parts=parts)
+        out, self._pools.fence = attention(q, pools, sequences, self._rows, parts=parts)
         return out

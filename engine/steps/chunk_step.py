@@ -21,6 +21,7 @@ from engine.kv.in_place_chunk import (
     ChunkShape,
     InPlaceChunk,
     NumberArrays,
+    room_of,
     unpacked,
 )
 from engine.kv.page_table import PageTable
@@ -96,9 +97,11 @@ class ChunkStep:
         pools, copied = self._arena.take_copy(table.pages[table.length // size])
         numbers = form.numbers(table, ids, size, copied)
         shape, windows = form.shape, form.windows
+        most = 1 << (room_of(shape, size).written - 1).bit_length()
         going = ArenaPools.of(pools.arrays)
         (x, going.fence), arrays = self._staging.lend(
             numbers,
+            most,
             lambda written: self._first(shape, windows, written, angles, going.part(self._lowest)),
             lambda made: made[1][0][0],
         )
@@ -125,7 +128,8 @@ class ChunkStep:
     ) -> tuple[Behind, NumberArrays]:
         """The first piece: tokens through `layers`; and the chunk's numbers."""
         dtype = self._decoder.attention[0].shape.dtype
-        ids, numbers = unpacked(self._kernels.unpack, shape, windows, dtype, written, angles)
+        room = room_of(shape, self._arena.page_size)
+        ids, numbers = unpacked(self._kernels.unpack, room, shape, windows, dtype, written, angles)
         pools = ArenaPools.of(arrays)
         x = self._decoder.embed(ids, self._ops)
         return self._through(layers, shape, windows, x, numbers, pools), numbers.arrays
@@ -155,7 +159,8 @@ class ChunkStep:
         chunk = InPlaceChunk(self._kernels.ops, self._kernels.attention, pools, shape, windows, numbers)
         own = slice(layers.start, layers.stop)
         chunk.copy_page(x, self._copiers[own], self._decoder.projections[own])
-        return self._decoder.through(x, self._ops, chunk, layers), pools.fence
+        x, is_last = self._decoder.through(x, self._ops, chunk, layers), layers.stop == len(self._copiers)
+        return x, pools.short_fence if is_last else pools.fence
 
     def _trace_logits(self, hidden: mx.array) -> mx.array:
         return self._decoder.logits(hidden, self._ops)

@@ -76,4 +76,4 @@ class DecodeStep:
         step = InPlaceStep(self._kernels.attention, pools, Batch(tables, lengths), angles)
         hidden = self._decoder.hidden(tokens, self._ops, step)
         count = tokens.size // tables.shape[0]
-        return self._decoder.logits(hidden, self._ops), lengths + count, pools.fence
+        return self._decoder.logits(hidden, self._ops), lengths + count, pools.short_fence

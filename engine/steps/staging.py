@@ -38,13 +38,14 @@ class Staging:
         """`room`: integers of the ring; 0 for new arrays each time.
 
         Places in it are counted on, `room` more for each time it went round. `_read` has those of what may be
-        read still, oldest first, each with what reads it.
+        read still, oldest first, each with what reads it; `_lent` what was lent, by begin and size.
         """
         self._ring = mx.zeros(room, mx.int32)
         mx.eval(self._ring)
         self._memory: NDArray[np.int32] = host_view(self._ring)
         self._written = 0
         self._read = deque[tuple[int, mx.array]]()
+        self._lent: dict[tuple[int, int], mx.array] = {}
 
     @classmethod
     def for_device(cls) -> Staging:
@@ -62,45 +63,71 @@ class Staging:
 
     def integers(self, numbers: Numbers) -> mx.array:
         """`numbers` as int32 (n,), on their way."""
-        written, place = self._write(numbers)
+        values = _int32(numbers)
+        place = self._write(values, len(values))
         if place is None:
-            return written
-        copied = written + 0
+            return mx.array(values)
+        begin = place % len(self._memory)
+        copied = self._ring[begin : begin + len(values)] + 0
         mx.async_eval(copied)
         self._read.append((place, copied))
         return copied
 
     def lend(
-        self, numbers: Numbers, read: Callable[[mx.array], Made], part: Callable[[Made], mx.array]
+        self, numbers: Numbers, size: int, read: Callable[[mx.array], Made], part: Callable[[Made], mx.array]
     ) -> Made:
-        """What `read` makes of `numbers` as int32 (n,), which lie where the host wrote them.
+        """What `read` makes of `numbers` where the host wrote them, int32 (size,); behind them is anything.
 
-        To be read once, as that is far from a device. `part`: of what was made, an array that is evaluated
-        when they have been read.
+        To be read once, as that is far from a device. Such parts of the ring begin at multiples of their
+        size, and stay the arrays that they are: making one takes Python as long as a launch.
+
+        Args:
+            size: a power of two, and room for the numbers.
+            part: of what was made, an array that is evaluated when they have been read.
         """
-        written, place = self._write(numbers)
-        made = read(written)
-        if place is not None:
-            self._read.append((place, part(made)))
+        values = _int32(numbers)
+        place = self._write(values, size, is_aligned=True)
+        if place is None:
+            return read(mx.array(np.pad(values, (0, size - len(values)))))
+        begin = place % len(self._memory)
+        if (begin, size) not in self._lent:
+            self._lent[begin, size] = self._ring[begin : begin + size]
+        made = read(self._lent[begin, size])
+        self._read.append((place, part(made)))
         return made
 
-    def _write(self, numbers: Numbers) -> tuple[mx.array, int | None]:
-        """Where they are now, and their place in the ring; None where they are in an array of their own.
-
-        Of a list by way of `array`, which converts thousands in half the time.
-        """
-        values = numbers if isinstance(numbers, np.ndarray) else np.frombuffer(array("i", numbers), np.int32)
-        if not 0 < len(values) <= len(self._memory):
-            return mx.array(values), None
-        room, count = len(self._memory), len(values)
+    def _write(self, values: NDArray[np.int32], size: int, *, is_aligned: bool = False) -> int | None:
+        """Their place in the ring, of which they take `size`; None where there is none for them."""
+        room = len(self._memory)
+        if not 0 < size <= room:
+            return None
+        if is_aligned:
+            self._written += -self._written % size
         begin = self._written % room
-        if begin + count > room:  # its end is left out
+        if begin + size > room:  # its end is left out
             self._written, begin = self._written + room - begin, 0
-        while self._read and self._written + count - self._read[0][0] > room:
-            mx.eval(self._read.popleft()[1])
-        self._memory[begin : begin + count] = values
-        place, self._written = self._written, self._written + count
-        return self._ring[begin : begin + count], place
+        if self._read and self._written + size - self._read[0][0] > room:
+            self._wait_until_read(self._written + size - room // 2)
+        self._memory[begin : begin + len(values)] = values
+        place, self._written = self._written, self._written + size
+        return place
+
+    def _wait_until_read(self, place: int) -> None:
+        """Of all that was written before `place`: more than is needed now, as each time takes as long."""
+        read = list[mx.array]()
+        while self._read and self._read[0][0] < place:
+            read.append(self._read.popleft()[1])
+        mx.eval(read)
+
+
+def _int32(numbers: Numbers) -> NDArray[np.int32]:
+    """Of a list by way of `array`: thousands take half of the time, and a sixth without a sign."""
+    if isinstance(numbers, np.ndarray):
+        return numbers
+    try:
+        return np.frombuffer(array("I", numbers), np.int32)
+    except OverflowError:  # of one below 0
+        return np.frombuffer(array("i", numbers), np.int32)
 
 
 def stays_with_host(memory: NDArray[np.int32]) -> bool:

@@ -24,8 +24,8 @@ from metal.matmul import Matmul, matmul_cuts
 from metal.matmul_pages import MatmulPages, page_cuts
 from metal.matvec import Activation, Norm
 from metal.matvec_weight import DenseWeight
-from metal.pools import SMALLEST, Pages, Pools, no_fence
-from metal.prefill_attention import PrefillAttention, PrefillCut
+from metal.pools import SMALLEST, Pools, no_fence
+from metal.prefill_attention import PrefillAttention, PrefillCut, Sequences
 from metal.source import KernelSource
 from tests.metal.test_cuda import cuda_text
 
@@ -132,17 +132,17 @@ def record_layer(executor: Recording, size: Size, begin: int, tokens: int, cut: 
         return Matmul(executor, launches, weight(columns, width), cut, norm=before, activation=activation)
 
     attention = PrefillAttention(executor, launches, shape, cut)
-    slots = mx.array([begin + row if row < tokens else -1 for row in range(rows)], dtype=mx.int32)
-    lengths, offsets = (mx.array([*pair, *[0] * 6], dtype=mx.int32) for pair in ((begin, 0), (0, tokens)))
+    goes = [begin + row if row < tokens else -1 for row in range(rows)]
+    slots = mx.array([*goes, *[0] * SMALLEST], dtype=mx.int32)
     pool = (size.kv_heads, room, size.head_dim)
     pools = Pools(mx.zeros(pool, F16), mx.zeros(pool, F16), no_fence(F16), device_integers(room))
     x, angles = mx.zeros((rows, size.hidden), F16), mx.zeros((rows, size.head_dim))
     projections = weight(shape.qkv_width, size.hidden)
     project = MatmulPages(executor, launches, projections, next(iter(page_cuts().values())), shape, norm=norm)
-    queries = project(x, angles, slots, pools, mx.zeros((SMALLEST,), mx.int32))
-    table = mx.arange(room // 16, dtype=mx.int32)[None]
-    pages = Pages(pools, table, lengths)
-    out, _ = attention(queries, pages, offsets, rows, parts=attention.parts(rows, room))
+    queries = project(x, angles, slots, pools)
+    numbers = mx.array([begin, 0, tokens, *range(room // 16)], dtype=mx.int32)
+    sequences = Sequences(1, numbers, room // 16)
+    out, _ = attention(queries, pools, sequences, rows, parts=attention.parts(rows, room))
     x = product(size.hidden, size.heads * size.head_dim)(out, x)
     product(size.hidden, size.inner)(product(2 * size.inner, size.hidden, "silu")(x), x)
 

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from metal.attention_shape import AttentionShape
 from metal.pools import Pages, Pools, no_fence
+from metal.prefill_attention import Sequences
 from tests.metal.numbers import normal, wide
 
 Array = NDArray[np.float64]
-Sequences = list[tuple[int, int]]  # of each: tokens before, new tokens
+Counts = list[tuple[int, int]]  # of each: tokens before, new tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +23,13 @@ class Scene:
 
     queries: mx.array
     pages: Pages
-    offsets: mx.array
+    offsets: list[int]
     sinks: mx.array | None
     keys: list[mx.array]
     values: list[mx.array]
 
 
-def make_scene(shape: AttentionShape, sequences: Sequences, spare_rows: int = 0) -> Scene:
+def make_scene(shape: AttentionShape, sequences: Counts, spare_rows: int = 0) -> Scene:
     """Sequences on shuffled pages; a slot that holds no token is NaN, and so is a page that is in no table.
 
     Pages that left a window, and those of a sequence that is not in use, are -1: nobody may look there.
@@ -58,11 +59,15 @@ def make_scene(shape: AttentionShape, sequences: Sequences, spare_rows: int = 0)
     return Scene(
         normal((shape.heads, int(starts[-1]) + spare_rows, shape.head_dim), shape.dtype, 3),
         Pages(Pools.whole(keys, values, no_fence(keys.dtype)), mx.array(tables), lengths),
-        mx.array([*starts.tolist(), *pad[1:]], dtype=mx.int32),
+        starts.tolist(),
         normal((shape.heads,), shape.dtype, 93) if shape.sinks else None,
         [pair[0] for pair in stored],
         [pair[1] for pair in stored],
     )
+
+
+def sequences_of(pages: Pages, offsets: list[int]) -> Sequences:
+    return Sequences.of(pages.tables, pages.lengths, mx.array(offsets, mx.int32))
 
 
 def attended(shape: AttentionShape, queries: Array, keys: Array, values: Array, sinks: Array | None) -> Array:

@@ -20,13 +20,14 @@ from metal.pools import Pages, Pools, no_fence
 from metal.prefill_attention import (
     PrefillAttention,
     PrefillCut,
+    Sequences,
     few_rows_cuts,
     prefill_cuts,
     striped_cuts,
 )
 from metal.source import KernelSource
 from tests.metal.numbers import TOLERANCE, normal, wide
-from tests.metal.prefill_scene import Array, Scene, Sequences, attended, make_scene, slots_of
+from tests.metal.prefill_scene import Array, Counts, Scene, attended, make_scene, sequences_of, slots_of
 from tests.metal.test_page_write import angle_rows, exact, norms_of, shaped
 from tests.metal.texts import TextExecutor
 
@@ -55,7 +56,10 @@ def run(
     parts: int | None = None,
 ) -> Array:
     attention = PrefillAttention(executor, Counter(), shape, cut)
-    out, fence = attention(scene.queries, scene.pages, scene.offsets, longest, parts=parts, sinks=scene.sinks)
+    sequences = sequences_of(scene.pages, scene.offsets)
+    out, fence = attention(
+        scene.queries, scene.pages.pools, sequences, longest, parts=parts, sinks=scene.sinks
+    )
     mx.eval(out, fence)
     if parts is None:
         assert fence.tolist() == [0] * 8
@@ -67,14 +71,14 @@ def run(
 def check(
     executor: Executor,
     shape: AttentionShape,
-    sequences: Sequences,
+    sequences: Counts,
     cut: PrefillCut | None = None,
     parts: int | None = None,
 ) -> None:
     scene = make_scene(shape, sequences)
     out = run(executor, shape, scene, max(new for _, new in sequences), cut, parts)
     sinks = None if scene.sinks is None else wide(scene.sinks)
-    queries, starts = wide(scene.queries), scene.offsets.tolist()
+    queries, starts = wide(scene.queries), scene.offsets
     for index, (history, new) in enumerate(sequences):
         if history < 0 or new == 0:
             continue
@@ -87,7 +91,7 @@ def check(
 
 @pytest.mark.parametrize(("shape", "sequences", "cut"), CASES)
 def test_agrees_with_float64(
-    executor: Executor, shape: AttentionShape, sequences: Sequences, cut: PrefillCut | None
+    executor: Executor, shape: AttentionShape, sequences: Counts, cut: PrefillCut | None
 ) -> None:
     check(executor, shape, sequences, cut)
 
@@ -104,7 +108,7 @@ _EACH = [(*case[:2], STRIPED[index % 3], None if index % 2 else 3) for index, ca
 
 @pytest.mark.parametrize(("shape", "sequences", "cut", "parts"), _EACH)
 def test_simdgroups_that_walk_keys_of_their_own_agree(
-    executor: Executor, shape: AttentionShape, sequences: Sequences, cut: PrefillCut, parts: int | None
+    executor: Executor, shape: AttentionShape, sequences: Counts, cut: PrefillCut, parts: int | None
 ) -> None:
     """Also where there are fewer blocks of keys than simdgroups, and where what is found is joined twice."""
     if cut.threadgroup_bytes(shape) > 32768:
@@ -115,7 +119,7 @@ def test_simdgroups_that_walk_keys_of_their_own_agree(
 @pytest.mark.parametrize("parts", [1, 2, 5])
 @pytest.mark.parametrize(("shape", "sequences", "cut"), CASES)
 def test_split_keys_agree(
-    executor: Executor, shape: AttentionShape, sequences: Sequences, cut: PrefillCut | None, parts: int
+    executor: Executor, shape: AttentionShape, sequences: Counts, cut: PrefillCut | None, parts: int
 ) -> None:
     """Also into more parts than there are keys for, and where a row sees nothing of a part."""
     check(executor, shape, sequences, cut, parts)
@@ -210,7 +214,7 @@ def test_one_row_of_many_is_what_that_row_alone_is(executor: Executor) -> None:
         scene,
         queries=scene.queries[:, 30:],
         pages=replace(scene.pages, tables=scene.pages.tables[1:], lengths=mx.array([3] * 8, mx.int32)),
-        offsets=mx.array([0, 8] + [0] * 6, mx.int32),
+        offsets=[0, 8],
     )
     assert (run(executor, shape, alone, 8) == together[30:]).all()
 
@@ -245,7 +249,7 @@ def test_after_page_write(executor: Executor) -> None:
     write, attend = PageWrite(executor, Counter(), shape), PrefillAttention(executor, Counter(), shape)
     queries = write.queries(qkv, angles, mx.array(slots, dtype=mx.int32), pools, norms=norms_of(shape))
     table, none = mx.array([[1, 0]], dtype=mx.int32), mx.zeros(8, mx.int32)
-    out, _ = attend(queries, Pages(pools, table, none), mx.array([0, rows] + [0] * 6, mx.int32), rows)
+    out, _ = attend(queries, pools, sequences_of(Pages(pools, table, none), [0, rows]), rows)
     mx.eval(out)
     q, k, v = (part[:, :rows] for part in exact(qkv, angles, shape))
     expected = attended(shape, q, k, v, None)
@@ -274,8 +278,8 @@ def test_launching_looks_at_no_contents() -> None:
         fence = copy([Pools(keys, keys, fence, slots)], integers[:2])
         queries = write.queries(qkv, angles, integers, Pools(keys, keys, fence, slots))
         _, _, fence = gather(Pools(keys, keys, queries, slots), integers, integers[:1], 8)
-        pages = Pages(Pools(keys, keys, fence, slots), integers[None], integers)
-        out, fence = attend(queries, pages, integers, 8)
+        sequences = Sequences.of(integers[None], integers, integers)
+        out, fence = attend(queries, Pools(keys, keys, fence, slots), sequences, 8)
         return out
 
     arguments = (8, shape.qkv_width), (8, 64), (8,), (2, 32, 64), (8,), (4,)
@@ -289,7 +293,7 @@ def test_launching_looks_at_no_contents() -> None:
 def test_the_reference_twin_agrees_with_float64(case: int) -> None:
     shape, sequences, _ = CASES[case]
     scene = make_scene(shape, sequences)
-    starts = scene.offsets.tolist()
+    starts = scene.offsets
     sinks = None if scene.sinks is None else wide(scene.sinks)
     for index, (_, new) in enumerate(sequences):
         q = scene.queries[:, starts[index] : starts[index] + new]
@@ -350,17 +354,24 @@ def test_refuses_arrays_that_do_not_fit(kernel_cache: Path) -> None:
     shape = CASES[0][0]
     attention = PrefillAttention(EmulatedExecutor(Emulator(kernel_cache, Mode.PLAIN)), Counter(), shape)
     scene = make_scene(shape, [(5, 3)])
-    queries, pages, offsets = scene.queries, scene.pages, scene.offsets
+    queries, pools, sequences = scene.queries, scene.pages.pools, sequences_of(scene.pages, scene.offsets)
     with pytest.raises(KernelError, match="prefill attention: queries is"):
-        attention(queries[:, :, :32], pages, offsets, 3)
+        attention(queries[:, :, :32], pools, sequences, 3)
     with pytest.raises(KernelError, match="at most 4 of 3 rows"):
-        attention(queries, pages, offsets, 4)
+        attention(queries, pools, sequences, 4)
     with pytest.raises(KernelError, match="keys in 0 parts"):
-        attention(queries, pages, offsets, 3, parts=0)
-    with pytest.raises(KernelError, match="prefill attention: offsets is"):
-        attention(queries, pages, offsets[:2], 3)
+        attention(queries, pools, sequences, 3, parts=0)
+    for changed in (
+        replace(sequences, numbers=sequences.numbers[:4]),
+        replace(sequences, numbers=sequences.numbers.astype(mx.uint32)),
+        replace(sequences, numbers=sequences.numbers[None]),
+        replace(sequences, width=100),
+        replace(sequences, count=0),
+    ):
+        with pytest.raises(KernelError, match=r"prefill attention: \(.*\) mlx.* sequences of \d+ pages"):
+            attention(queries, pools, changed, 3)
     with pytest.raises(KernelError, match="sinks are given exactly when"):
-        attention(queries, pages, offsets, 3, sinks=mx.zeros(16))
+        attention(queries, pools, sequences, 3, sinks=mx.zeros(16))
 
 
 def _with_keys(pages: Pages, keys: mx.array) -> Pages:

@@ -24,7 +24,7 @@ from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pages, Pools, no_fence
-from metal.prefill_attention import PrefillAttention
+from metal.prefill_attention import PrefillAttention, Sequences
 from metal.recorder import Recorder, RecordingExecutor, Step, Wait, unordered
 from metal.replay import Replay, latest_first, order, random_order
 from metal.source import load_source
@@ -79,16 +79,17 @@ class Chats:
 
     def project(self, slots: list[int], *copied: int) -> mx.array:
         """As `write`, of as many rows as the product takes; `copied`: a page, onto which, how many tokens."""
-        padded = mx.array([*slots, *[-1] * (16 - len(slots))], dtype=mx.int32)
+        pair = [*copied, *[0] * (8 - len(copied))]
+        padded = mx.array([*slots, *[-1] * (16 - len(slots)), *pair], dtype=mx.int32)
         x = normal((16, 32), SHAPE.dtype, len(slots))
-        pair = mx.array([*copied, *[0] * (8 - len(copied))], dtype=mx.int32)
-        queries = self.projecting(x, angle_rows(16, 64), padded, self.pools, pair)
+        queries = self.projecting(x, angle_rows(16, 64), padded, self.pools)
         self.hand_on(queries)
         return queries
 
     def prefill(self, queries: mx.array, tables: list[list[int]], lengths: list[int], *offsets: int) -> None:
         pages = self._pages(tables, lengths)
-        out, fence = self.prefilling(queries, pages, ints(*offsets), queries.shape[1])
+        sequences = Sequences.of(pages.tables, pages.lengths, ints(*offsets))
+        out, fence = self.prefilling(queries, self.pools, sequences, queries.shape[1])
         mx.eval(out)
         self.hand_on(fence)
 

@@ -1,4 +1,4 @@
-"""A chunk's numbers and the angles of its positions against numpy, on every executor."""
+"""What a chunk's layers read of it against numpy, on every executor."""
 
 from collections import Counter
 
@@ -8,38 +8,63 @@ import pytest
 
 from metal.errors import KernelError
 from metal.executors import Executor
-from metal.unpack import Unpack
+from metal.unpack import Room, Unpack
 from tests.metal.numbers import normal
 
+PAGE = 16
 
-def check(executor: Executor, dims: int, rows: int, behind: int) -> None:
-    """`behind`: numbers that come after the rows' positions."""
-    random = np.random.default_rng(rows)
+
+def check(
+    executor: Executor, dims: int, room: Room, begin: int, tokens: int, more: int = 0, page: int = PAGE
+) -> None:
+    """`more`: integers that come after what was written."""
+    random = np.random.default_rng(begin)
     angles = normal((5000, dims), seed=dims)
-    first = int(random.integers(8, 60))
-    written = random.integers(-(2**31), 2**31, first + rows + behind, np.int32)
-    written[:3] = len(written), rows, first
-    positions = written[first : first + rows] = random.integers(0, 5000, rows)
-    numbers, own = Unpack(executor, Counter())(mx.array(written), angles, rows)
-    assert np.array_equal(np.array(numbers), written)
-    assert np.array_equal(np.array(own), np.array(angles)[positions])
+    pages, pair = random.integers(0, 9999, -(-(begin + tokens) // page)), random.integers(0, 9999, 3)
+    ids, behind = random.integers(0, 2**31, tokens), random.integers(-(2**31), 2**31, room.behind)
+    numbers = room.numbers(begin, ids.tolist(), pages.tolist(), pair.tolist(), behind.tolist())
+    assert len(numbers) <= room.written
+    anything = random.integers(-(2**31), 2**31, more).tolist()
+    made = Unpack(executor, Counter(), page)(mx.array([*numbers, *anything], mx.int32), angles, room)
+
+    padding, positions = room.rows - tokens, begin + np.arange(tokens)
+    slots = np.pad(pages[positions // page] * page + positions % page, (0, padding), constant_values=-1)
+    positions = np.pad(positions, (0, padding), mode="edge")
+    assert made.slots.tolist() == [*slots, *pair, 0, 0, 0, 0, 0]
+    none = [-1] * (room.pages - len(pages))
+    assert made.sequences.numbers.tolist()[: 3 + room.pages] == [begin, 0, tokens, *pages, *none]
+    assert (made.sequences.count, made.sequences.width) == (1, room.pages)
+    assert np.array_equal(np.array(made.angles), np.array(angles)[positions])
+    handed = [*positions, *(behind % 2**32)] if room.behind else []
+    assert made.rest.tolist() == [*ids, *[0] * padding, *handed]
 
 
 @pytest.mark.parametrize(
-    ("dims", "rows", "behind"), [(64, 32, 256), (128, 1, 8), (32, 512, 4096), (96, 48, 0), (64, 33, 7000)]
+    ("dims", "room", "begin", "tokens", "more"),
+    [
+        (64, Room(32, 512), 4091, 28, 40),
+        (128, Room(8, 16, 8), 200, 1, 0),
+        (32, Room(512, 512), 3000, 470, 9),
+        (96, Room(48, 64, 24), 0, 48, 0),
+        (64, Room(33, 300, 64), 4790, 10, 500),
+        (64, Room(9, 6), 80, 9, 0),
+    ],
+    ids=str,
 )
-def test_numbers_and_angles(executor: Executor, dims: int, rows: int, behind: int) -> None:
-    check(executor, dims, rows, behind)
+def test_agrees_with_numpy(
+    executor: Executor, dims: int, room: Room, begin: int, tokens: int, more: int
+) -> None:
+    check(executor, dims, room, begin, tokens, more)
 
 
 def test_refuses_what_it_does_not_take(executor: Executor) -> None:
-    written, angles, unpack = mx.zeros(40, mx.int32), mx.zeros((9, 64)), Unpack(executor, Counter())
-    for numbers, table, rows in (
-        (written.astype(mx.uint32), angles, 1),
-        (written[:7], angles, 1),
-        (written, angles.astype(mx.float16), 1),
-        (written, angles[0], 1),
-        (written, angles, 0),
+    numbers, angles, unpack = mx.zeros(40, mx.int32), mx.zeros((9, 64)), Unpack(executor, Counter(), PAGE)
+    for given, table, rows in (
+        (numbers.astype(mx.uint32), angles, 1),
+        (numbers[:15], angles, 1),
+        (numbers, angles.astype(mx.float16), 1),
+        (numbers, angles[0], 1),
+        (numbers, angles, 0),
     ):
         with pytest.raises(KernelError, match="unpack: "):
-            unpack(numbers, table, rows)
+            unpack(given, table, Room(rows, 16))

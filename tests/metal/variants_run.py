@@ -16,6 +16,7 @@ from metal.matmul_pages import page_cuts
 from metal.matvec_cut import MAX_ROWS, Work, candidates
 from metal.matvec_weight import BlockWeight
 from metal.prefill_attention import PrefillCut, prefill_cuts
+from metal.unpack import Room
 from tests.metal import (
     test_decode_attention,
     test_dequantize_blocks,
@@ -206,7 +207,7 @@ def _pick(variant: Variant, executor: Executor) -> None:
 def _unpack(variant: Variant, executor: Executor) -> None:
     shape = shape_of(variant)
     if shape.rotary_dims:  # or a layer reads no angles
-        test_unpack.check(executor, shape.rotary_dims, 3, shape.page_size)
+        test_unpack.check(executor, shape.rotary_dims, Room(9, 40, 8), 20, 7, page=shape.page_size)
 
 
 _CHECKS: Mapping[str, Callable[[Variant, Executor], None]] = {
