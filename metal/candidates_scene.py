@@ -13,7 +13,7 @@ from metal.attention_shape import AttentionShape, HeadNorms
 from metal.candidates_parts import dtype_named, normal, wide
 from metal.exact_attention import Exact, attend
 from metal.pools import SMALLEST
-from metal.prefill_attention import Sequences
+from metal.sequences import Sequences
 from metal.trial_case import CaseSpec, SomeRows
 
 _EDGE, _STRIDE, _TILE = 8, 7, 32

@@ -12,7 +12,7 @@ from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import Kernel
 from metal.pools import SMALLEST
-from metal.prefill_attention import Sequences
+from metal.sequences import Sequences
 
 _THREADS = 256
 _HEAD = 2 * SMALLEST

@@ -30,7 +30,8 @@ from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pages
-from metal.prefill_attention import PrefillAttention, Sequences
+from metal.prefill_attention import PrefillAttention
+from metal.sequences import Sequences
 
 MOST_SHORT = 64
 """Tokens of a short chunk, for which attention is cut as a trial of few found best."""

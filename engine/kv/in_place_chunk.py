@@ -23,7 +23,7 @@ from metal.matmul_pages import MatmulPages
 from metal.padded_attention import attend_padded, mask_at, rounded
 from metal.page_copy import PageCopy as Copier
 from metal.pools import Pools
-from metal.prefill_attention import Sequences
+from metal.sequences import Sequences
 from metal.unpack import Room, Unpack
 
 

@@ -25,7 +25,8 @@ from metal.matmul_pages import MatmulPages, page_cuts
 from metal.matvec import Activation, Norm
 from metal.matvec_weight import DenseWeight
 from metal.pools import SMALLEST, Pools, no_fence
-from metal.prefill_attention import PrefillAttention, PrefillCut, Sequences
+from metal.prefill_attention import PrefillAttention, PrefillCut
+from metal.sequences import Sequences
 from metal.source import KernelSource
 from tests.metal.test_cuda import cuda_text
 

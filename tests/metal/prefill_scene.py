@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from metal.attention_shape import AttentionShape
 from metal.pools import Pages, Pools, no_fence
-from metal.prefill_attention import Sequences
+from metal.sequences import Sequences
 from tests.metal.numbers import normal, wide
 
 Array = NDArray[np.float64]

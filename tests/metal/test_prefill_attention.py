@@ -20,11 +20,11 @@ from metal.pools import Pages, Pools, no_fence
 from metal.prefill_attention import (
     PrefillAttention,
     PrefillCut,
-    Sequences,
     few_rows_cuts,
     prefill_cuts,
     striped_cuts,
 )
+from metal.sequences import Sequences
 from metal.source import KernelSource
 from tests.metal.numbers import TOLERANCE, normal, wide
 from tests.metal.prefill_scene import Array, Counts, Scene, attended, make_scene, sequences_of, slots_of

@@ -24,9 +24,10 @@ from metal.page_copy import PageCopy
 from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pages, Pools, no_fence
-from metal.prefill_attention import PrefillAttention, Sequences
+from metal.prefill_attention import PrefillAttention
 from metal.recorder import Recorder, RecordingExecutor, Step, Wait, unordered
 from metal.replay import Replay, latest_first, order, random_order
+from metal.sequences import Sequences
 from metal.source import load_source
 from metal.touched import Launched, Touched
 from tests.metal.attention_oracle import angle_rows
