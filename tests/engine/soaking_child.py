@@ -121,8 +121,16 @@ def soak(folder: Path, requests: int) -> None:
     _tell(folder, sent, has_ended=has_ended, threads=[each.name for each in threading.enumerate()])
 
 
+def _size(file: Path) -> int | None:
+    """In bytes; None of one that the engine has removed meanwhile."""
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:
+        return None
+
+
 def _tell(folder: Path, requests: int, **more: object) -> None:
-    files = [path.stat().st_size for path in (folder / "kv").glob("*/*.safetensors")]
+    files = [size for path in (folder / "kv").glob("*/*.safetensors") if (size := _size(path)) is not None]
     told = {"requests": requests, "memory": process_bytes(), "ssd": sum(files), **more}
     print(json.dumps(told | {"files": len([*Path("/dev/fd").iterdir()])}), flush=True)
 
