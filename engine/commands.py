@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.errors import EngineError
 from engine.sampling.params import SamplingParams
+from engine.token_ids import packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,16 @@ class History:
             the generated ones behind it, end token included.
         messages: how many messages that is; the last of them is an answer.
         model: folder of the model whose ids they are.
+        packed: `tokens` once more, made by the caller: on the engine's thread an answer would wait for it.
     """
 
     tokens: tuple[int, ...]
     messages: int
     model: str
+    packed: array[int] | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "packed", packed(self.tokens))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,7 @@ class Generate:
         lane: who waits.
         n: how many answers to draw, as one batch behind one prompt.
         model: path of the model, which must have been loaded; "" is the one that was loaded last.
+        packed: `tokens` once more, as of History.
     """
 
     id: str
@@ -125,6 +133,10 @@ class Generate:
     lane: Lane = "api"
     n: int = 1
     model: str = ""
+    packed: array[int] | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "packed", packed(self.tokens or ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from engine.cache.common_length import common_length
 from engine.events.cache import MissReason
+from engine.token_ids import ID
 
 _MOST_CHATS = 256
 _MOST_BRANCHES = 8
@@ -25,7 +26,7 @@ class ChatPrefixes:
         """Pages of `tokens` were computed for `chat`; "" is nobody, and none change nothing."""
         if not chat or not tokens:
             return
-        new = array("I", tokens)
+        new = array(ID, tokens)
         before = [chain for chain in self._chains.get(chat, ()) if chain != new[: len(chain)]]
         self._chains[chat] = [*before[1 - _MOST_BRANCHES :], new]
         self._chains.move_to_end(chat)
@@ -46,7 +47,7 @@ class ChatPrefixes:
             known: what is known to have changed in the chat, if anything.
             history: tokens of it that the chat was computed as, by its own account: at an earlier start, too.
         """
-        nearest, common = array("I"), 0
+        nearest, common = array(ID), 0
         for chain in self._chains.get(chat, ()):
             length = common_length(chain, prompt)
             if length >= common:

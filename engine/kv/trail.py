@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from engine.cache.common_length import common_length
 from engine.kv.node import Node, path_to
+from engine.token_ids import ID
 
-_ID = "I"
-"""Of an array: a token's id, 32 bits."""
 _PAGE = "q"
 """Of an array: a page."""
 
@@ -19,7 +18,7 @@ class Trail:
 
     def __init__(self, page_size: int) -> None:
         self._page_size = page_size
-        self._ids, self._pages, self._nodes = array(_ID), array(_PAGE), list[Node]()
+        self._ids, self._pages, self._nodes = array(ID), array(_PAGE), list[Node]()
 
     def along(self, tokens: Sequence[int], limit: int) -> tuple[list[int], Node | None]:
         """The whole pages that it and the first `limit` of `tokens` begin with, and the last one's node.
@@ -29,14 +28,14 @@ class Trail:
         """
         if not self._nodes:
             return [], None
-        ids = tokens if isinstance(tokens, array) else array(_ID, tokens)
+        ids = tokens if isinstance(tokens, array) else array(ID, tokens)
         alike = min(common_length(self._ids, ids), limit) // self._page_size
         count = min(alike, len(self._nodes))
         return self._pages[:count].tolist(), self._nodes[count - 1] if count else None
 
     def leave(self, tokens: Sequence[int], last: Node) -> None:
         """It is `tokens` now, whose whole pages are those down to `last`."""
-        self._ids, self._nodes = array(_ID, tokens), path_to(last)
+        self._ids, self._nodes = array(ID, tokens), path_to(last)
         self._pages = array(_PAGE, [node.page for node in self._nodes])
 
     def left(self, node: Node) -> None:

@@ -20,7 +20,7 @@ from engine.requests.request import Clock, Request, Sequence
 from engine.requests.stopping import StopStrings
 from engine.sampling.device import Sampler
 from engine.scheduler import MAX_RUNNING, rank_of
-from engine.tokenizer.history import ChatPrompt, chat_prompt
+from engine.tokenizer.history import ChatPrompt, chat_prompt, prompt_of
 
 
 def check_command(command: Generate) -> None:
@@ -53,7 +53,7 @@ def accept_command(
     taken_up = time.perf_counter()
     check_command(command)
     chat = _prompt_of(command, model)
-    prompt, ids = chat.ids, _checked(chat.ids, model.config.vocab_size)
+    prompt, ids = chat.ids, _checked(chat, model.config.vocab_size)
     _check_context(command, len(prompt), model)
     capacity = capacity_for(ids)
     resident = min(len(prompt), model.most_resident - 1)  # with the next token
@@ -121,17 +121,14 @@ def _sequence(request: Request, index: int, model: LoadedModel, limit: Limit) ->
     )
 
 
-def _checked(prompt: tuple[int, ...], vocab: int) -> array[int]:
+def _checked(chat: ChatPrompt, vocab: int) -> array[int]:
     """The ids of a prompt, once all are known to be 0 … vocab-1; in less time than `min` and `max` take."""
-    if not prompt:
+    if not chat.ids:
         raise InvalidRequest("the prompt is empty; type something")
-    try:
-        ids = array("I", prompt)
-        if int(np.frombuffer(ids, np.uintc).max()) < vocab:
-            return ids
-    except OverflowError:  # below 0, or beyond 32 bits
-        pass
-    outside = next(token for token in prompt if not 0 <= token < vocab)
+    ids = chat.packed
+    if ids is not None and int(np.frombuffer(ids, np.uintc).max()) < vocab:
+        return ids
+    outside = next(token for token in chat.ids if not 0 <= token < vocab)
     raise InvalidRequest(f"token id {outside} is outside the model's vocabulary of {vocab:,}")
 
 
@@ -142,5 +139,5 @@ def _prompt_of(command: Generate, model: LoadedModel) -> ChatPrompt:
             raise InvalidRequest(f"{model.info.name} has no chat template; give it a plain prompt instead")
         return chat_prompt(model.tokenizer, command.messages, command.history, model.info.path)
     if command.prompt is not None:
-        return ChatPrompt(tuple(model.tokenizer.encode(command.prompt, special=True)), 0, None)
-    return ChatPrompt(command.tokens or (), 0, None)
+        return prompt_of(tuple(model.tokenizer.encode(command.prompt, special=True)))
+    return ChatPrompt(command.tokens or (), command.packed)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.cache.common_length import common_length
 from engine.commands import History, Message
 from engine.errors import InvalidRequest
 from engine.events.cache import MissReason
+from engine.token_ids import ID, packed
 from engine.tokenizer.interface import Tokenizer
 
 _MARK = "\ufdd3"
@@ -21,14 +22,16 @@ class ChatPrompt:
 
     Attributes:
         ids: of the whole prompt.
+        packed: the same as an array of 32 bits; None where they do not fit into these.
         kept: how many of them are the first ids of the history.
         reason: why that is not all of the history; None when it is, or there was none.
         affected: how many of them, from the first on, that may be the reason for.
     """
 
     ids: tuple[int, ...]
-    kept: int
-    reason: MissReason | None
+    packed: array[int] | None
+    kept: int = 0
+    reason: MissReason | None = None
     affected: int = 0
 
 
@@ -48,7 +51,7 @@ def chat_prompt(
         TokenizerError: the template itself fails.
     """
     if history is None:
-        return ChatPrompt(_rendered(tokenizer, messages), 0, None)
+        return prompt_of(_rendered(tokenizer, messages))
     _check(history, messages)
     if history.model != model:
         return _afresh(tokenizer, messages, history, "other model")
@@ -59,7 +62,14 @@ def chat_prompt(
     behind = tokenizer.encode_after(messages, history.messages - 1, history.tokens[-1])
     if behind is None:
         return _afresh(tokenizer, messages, history, "template changed")
-    return ChatPrompt((*history.tokens, *behind), len(history.tokens), None)
+    known = history.packed
+    numbers = None if known is None else known + array(ID, behind)
+    return ChatPrompt((*history.tokens, *behind), numbers, len(history.tokens))
+
+
+def prompt_of(ids: tuple[int, ...]) -> ChatPrompt:
+    """A prompt of `ids`, of which nothing was computed."""
+    return ChatPrompt(ids, packed(ids))
 
 
 def _check(history: History, messages: Sequence[Message]) -> None:
@@ -81,10 +91,11 @@ def _afresh(
 ) -> ChatPrompt:
     """Everything rendered anew; by chance it may still begin as the history does."""
     ids = _rendered(tokenizer, messages)
+    made = prompt_of(ids)
     if reason == "other model":
-        return ChatPrompt(ids, 0, reason, _told(tokenizer, messages[: history.messages], ids))
+        return replace(made, reason=reason, affected=_told(tokenizer, messages[: history.messages], ids))
     kept = common_length(history.tokens, ids)
-    return ChatPrompt(ids, kept, None if kept == len(history.tokens) else reason, len(ids))
+    return replace(made, kept=kept, reason=None if kept == len(history.tokens) else reason, affected=len(ids))
 
 
 def _told(tokenizer: Tokenizer, messages: Sequence[Message], ids: tuple[int, ...]) -> int:
@@ -174,7 +185,7 @@ def _holds(tokens: tuple[int, ...], part: tuple[int, ...]) -> bool:
 
 def _place(tokens: tuple[int, ...], part: tuple[int, ...]) -> int:
     """Where the ids `part` are first in `tokens`, one behind the other; -1 where they are not."""
-    whole, wanted = array("I", tokens), array("I", part).tobytes()
+    whole, wanted = array(ID, tokens), array(ID, part).tobytes()
     data = whole.tobytes()
     at = data.find(wanted)
     while at % whole.itemsize and at >= 0:
