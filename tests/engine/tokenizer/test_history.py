@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from array import array
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -132,6 +133,7 @@ def test_the_history_of_a_fresh_rendering_gives_the_fresh_prompt(
         tokens = rendered_history(tokenizer, shown, count)
         made = chat_prompt(tokenizer, shown, History(tokens, count, "m"), "m")
         assert (list(made.ids), made.kept, made.reason) == (tokenizer.encode_chat(shown), len(tokens), None)
+        assert made.packed == array("I", made.ids)
 
 
 @pytest.mark.parametrize("kind", KINDS)
