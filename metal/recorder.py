@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from threading import local
 from typing import cast
 
 import mlx.core as mx
@@ -124,14 +125,14 @@ class Recorder:
         default_factory=dict[int, tuple[mx.array, frozenset[int]]]
     )
     _last_wait: int | None = None
-    _is_launching: bool = False
+    _launching_now: local = field(default_factory=local)  # each thread for itself
 
     def recorded(self, launch: Launcher, source: KernelSource, signature: Signature) -> Launcher:
         """`launch`, with each call kept.
 
         Raises KernelError for a kernel that takes pools and does not declare what it touches.
         """
-        if "pool" not in signature.inputs:
+        if not (names := pool_names(signature)):
             return self._unrecorded(source.name, launch)
         if source.name not in DECLARED:
             raise KernelError(f"kernel {source.name} takes pools and does not declare what it touches")
@@ -140,7 +141,7 @@ class Recorder:
         def launch_and_keep(request: Request) -> list[mx.array]:
             arrays = dict(zip(signature.inputs, request.inputs, strict=True))
             with self._launching():
-                pools = [self._pool(arrays[keys], arrays[values]) for keys, values in pool_names(signature)]
+                pools = [self._pool(arrays[keys], arrays[values]) for keys, values in names]
                 made = launch(request)
                 pages = touched(Launched(arrays, request.template, self.page_size))
             for pool in pools:
@@ -180,13 +181,17 @@ class Recorder:
         """The pages of pool number `pool`."""
         return frozenset(range(self.pools[pool].keys.shape[1] // self.page_size))
 
+    @property
+    def _is_launching(self) -> bool:
+        return getattr(self._launching_now, "is_on", False)
+
     @contextmanager
     def _launching(self) -> Generator[None]:
-        before, self._is_launching = self._is_launching, True
+        before, self._launching_now.is_on = self._is_launching, True
         try:
             yield
         finally:
-            self._is_launching = before
+            self._launching_now.is_on = before
 
     def _unrecorded(self, name: str, launch: Launcher) -> Launcher:
         def run(request: Request) -> list[mx.array]:
