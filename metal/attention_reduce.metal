@@ -16,7 +16,7 @@ const uint row = threadgroup_position_in_grid.x;
 const uint partitions = uint(sizes[0]);
 const device float* sums = partial + size_t(threadgroups_per_grid.x) * partitions * HEAD_DIM;
 #if RAGGED
-const bool is_used = int(row / HEADS) < sequences[sizes[1]];
+const bool is_used = int(row / HEADS) < sequences[3];
 const uint first = 0, last = partitions - 1;
 #else
 const uint sequence = row / HEADS / TOKENS;

@@ -76,10 +76,10 @@ class AttentionReduce:
         return self._joined(inputs, partitions, {"TOKENS": tokens, "PARTITION": partition}, sinks)
 
     def of_parts(
-        self, partial: mx.array, sequences: mx.array, end: int, *, parts: int, sinks: mx.array | None
+        self, partial: mx.array, sequences: mx.array, *, parts: int, sinks: mx.array | None
     ) -> mx.array:
-        """What prefill attention left; `sequences` as it takes them, with the end of all rows at `end`."""
-        inputs = {"partial": partial, "sequences": sequences, "sizes": device_integers(parts, end)}
+        """What prefill attention left; `sequences` as it takes them."""
+        inputs = {"partial": partial, "sequences": sequences, "sizes": device_integers(parts)}
         return self._joined(inputs, parts, {}, sinks)
 
     def _joined(

@@ -134,7 +134,7 @@ class PageProductCase:
     @cached_property
     def _slots(self) -> mx.array:
         slots = [_FIRST + row if row < _TOKENS else -1 for row in range(_ROWS)]
-        return mx.array([*slots, *[0] * SMALLEST], dtype=mx.int32)
+        return mx.array([*slots, 0, 0, 0, _ROOM, *[0] * (SMALLEST - 4)], dtype=mx.int32)
 
     @cached_property
     def _angles(self) -> mx.array:

@@ -141,7 +141,7 @@ def make_scene(attention: Attention, partition: int) -> Scene:
     exact = [part.transpose(1, 0, 2) for part in heads]
     out = _attended(heads, shape, sinks, [keys, values], list(zip(old, new, strict=True)))
     lengths, offsets = (_padded(np.array(numbers), -1) for numbers in (before, [0, *np.cumsum(new)]))
-    sequences = Sequences.of(mx.array(tables), lengths, offsets)
+    sequences = Sequences.of(mx.array(tables), lengths, offsets, slots=size, rows=sum(new))
     mx.eval(sequences.numbers)
     return Scene(
         qkv,

@@ -6,13 +6,13 @@
 // PAIRED as many and their partners), and loads 32 · UNROLL elements of all of them before it multiplies the first. SPLIT simdgroups
 // take turns along K; in the end they meet in threadgroup memory, 8 rows at a time.
 //
-// With NORM x is normalised first, y[m] = norm · x[m] / sqrt(mean(x[m]²) + EPSILON): `norm` (K) of T has `gain` left out, a power of
-// two, so that no product with an element of x is too large for T. BIAS is added (to both of a pair), and RESIDUAL (M, N) last.
+// With NORM x is normalised first, y[m] = norm · x[m] / sqrt(mean(x[m]²) + EPSILON): `norm` of T has a power of two left out, so
+// that no product with an element of x is too large for T; that lies behind its K elements. BIAS is added (to both of a pair), and RESIDUAL (M, N) last.
 //
 // Pairs are a gate and an up with ACTIVATION (see matvec.metal). With PAGES they are elements of query, key and value heads that
 // turn together (see rope.h): rotated queries are what is made, (heads, M, HEAD_DIM), and keys and values go to their slots of the
 // pools, as page_write.metal has it. N is then the number of pairs. One threadgroup more copies a page: behind the slots of M rows lie
-// source, target, and how many of the first tokens are copied; no row is written among these.
+// source, target, how many of the first tokens are copied, no row being written among these, and the slots of a head.
 #include "activation.h"
 
 #define PAIRED (GATED || PAGES)
@@ -35,7 +35,7 @@
 if (threadgroup_position_in_grid.x + 1 == threadgroups_per_grid.x) {
   const uint each = uint(16 / sizeof(T)), of_head = uint(slots[M + 2]) * HEAD_DIM / each;
   for (uint i = thread_index_in_threadgroup; i < KV_HEADS * of_head; i += SIMDGROUPS * 32) {
-    const size_t base = size_t(i / of_head) * uint(pool[0]) * HEAD_DIM + i % of_head * each;
+    const size_t base = size_t(i / of_head) * uint(slots[M + 3]) * HEAD_DIM + i % of_head * each;
     const size_t from = base + size_t(slots[M]) * (PAGE * HEAD_DIM), to = base + size_t(slots[M + 1]) * (PAGE * HEAD_DIM);
     const vec4 key = load4(reinterpret_cast<const device float*>(keys + from));
     const vec4 value = load4(reinterpret_cast<const device float*>(values + from));
@@ -70,7 +70,7 @@ for (uint i = 0; i < EACH; ++i) {
 
 // What the end needs is on its way first, and nothing is computed of it here: each would be a trip to memory there.
 #if NORM
-const float whole = gain[0];
+const float whole = to_float(norm[K]);
 #endif
 #if RESIDUAL
 T before[M / 8 * ITEMS];
@@ -83,7 +83,7 @@ for (uint r = 0; r < M / 8; ++r)
   }
 #endif
 #if PAGES
-const uint room = uint(pool[0]);
+const uint room = uint(slots[M + 3]);
 int slot[M / 8];
 float cosines[M / 8 * ITEMS], sines[M / 8 * ITEMS];
 #pragma unroll

@@ -19,6 +19,8 @@ from metal.source import Feature
 _ROWS = (16, 32)
 _WIDTH_STEP, _COLUMN_STEP = 32, 8
 _DTYPES = (mx.float16, mx.bfloat16)
+_POWERS = {mx.float16: (-14, 15), mx.bfloat16: (-126, 127)}
+"""Of two, that a dtype has as normal numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,7 @@ class FewRows:
             check_vector("norm", norm.weight, weight.width)
             if norm.weight.dtype != weight.weight.dtype:
                 raise KernelError(f"matmul: a norm in {norm.weight.dtype} for {weight.weight.dtype}")
-            scaled, gain = _scaled(norm.weight)
-            self.arrays |= {"norm": scaled, "gain": gain}
+            self.arrays["norm"] = _scaled(norm.weight)
             self.features["EPSILON"] = float(norm.epsilon)
         if bias is not None:
             check_vector("bias", bias, weight.rows)
@@ -139,17 +140,19 @@ class FewRows:
         }
 
 
-def _scaled(weight: mx.array) -> tuple[mx.array, mx.array]:
-    """A norm's weight divided by a power of two, so that it is nowhere above 1, and that power, (8,).
+def _scaled(weight: mx.array) -> mx.array:
+    """A norm's weight (K,) by a power of two that leaves nothing above 1, and that power behind it: (K + 8,).
 
-    Fewer elements would lie in the host's memory, which an NVIDIA GPU takes longer to read than the weight.
+    Where its dtype has no such power, by the largest or the smallest that it has.
     """
     most = float(mx.abs(weight.astype(mx.float32)).max())
-    gain = 2.0 ** math.ceil(math.log2(most)) if 0 < most < math.inf else 1.0
-    scaled = (weight.astype(mx.float32) / gain).astype(weight.dtype)
-    made = scaled, mx.zeros((SMALLEST,), mx.float32) + gain
-    mx.eval(made)
-    return made
+    least_power, most_power = _POWERS[weight.dtype]
+    power = math.ceil(math.log2(most)) if 0 < most < math.inf else 0
+    gain = 2.0 ** min(max(power, least_power), most_power)
+    scaled = mx.concatenate([weight.astype(mx.float32) / gain, mx.zeros((SMALLEST,), mx.float32) + gain])
+    scaled = scaled.astype(weight.dtype)
+    mx.eval(scaled)
+    return scaled
 
 
 class Matmul:

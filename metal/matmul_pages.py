@@ -67,7 +67,7 @@ class MatmulPages:
         self._shape, self._rows = shape, FewRows(weight, shape.head_dim, cut, norm, bias)
         self._kernel = Kernel(
             "matmul",
-            inputs=("x", *self._rows.arrays, "angles", "slots", "keys", "values", "fence", "pool"),
+            inputs=("x", *self._rows.arrays, "angles", "slots", "keys", "values", "fence"),
             outputs=("queries",),
             executor=executor,
             launches=launches,
@@ -83,7 +83,8 @@ class MatmulPages:
             angles: float32 (rows, head_dim), cosines then sines of each row's position.
             slots: int32 (rows + 8,): where each row goes, no slot twice; -1 for one that goes nowhere. Behind
                 them a page, another, and how many tokens from its first on the other gets of it, to none of
-                which rows go; 0 copies nothing. What is behind these means nothing.
+                which rows go; 0 copies nothing. And how many tokens the pools have room for; what is behind
+                that means nothing.
             pools: written in place.
 
         Raises:
@@ -98,7 +99,7 @@ class MatmulPages:
         }
         check_arrays("matmul", expected)
         inputs = {"x": x, **self._rows.arrays, "angles": angles, "slots": slots}
-        inputs |= {"keys": pools.keys, "values": pools.values, "fence": pools.fence, "pool": pools.slots}
+        inputs |= {"keys": pools.keys, "values": pools.values, "fence": pools.fence}
         (threads, _, _), threadgroup = self._rows.sizes(columns)
         heads = {"HEADS": shape.heads, "KV_HEADS": shape.kv_heads, "HEAD_DIM": shape.head_dim}
         (queries,) = self._kernel(

@@ -9,8 +9,8 @@
 // The softmax is done on matrices where they lie, each row's by the lanes that hold it (exp2, in float). Sums are rescaled only
 // when a maximum grew by more than SLACK, for weights up to 2^SLACK are as exact as those up to 1.
 //
-// `sequences` says where they lie: of each how many tokens it had before, then the first row of each and the end, then the pages
-// of each.
+// `sequences` begins with the slots of a head, pages of a sequence, rows of all queries, rows that are of any, and how many there are.
+// Then it says where they lie: of each how many tokens it had before, then the first row of each and the end, then the pages of each.
 //
 // SPLIT: few rows behind many keys would leave most of a device idle. So several threadgroups walk a part each of the keys of
 // the same rows, and `out` is (rows, parts, HEAD_DIM), not yet divided, with (maximum, sum) per row and part behind it, for
@@ -66,8 +66,8 @@ threadgroup T* const value_tile = tiles + KEYS * KEY_STRIDE;
 const uint parts = threadgroups_per_grid.y / KV_HEADS, my_part = threadgroup_position_in_grid.y / KV_HEADS;
 #endif
 const uint sequence = threadgroup_position_in_grid.z;
-const uint slots = uint(pool[0]), rows = uint(sizes[1]);
-const uint count = threadgroups_per_grid.z, own_table = 2 * count + 1 + sequence * uint(sizes[0]);
+const uint slots = uint(sequences[0]), rows = uint(sequences[2]);
+const uint count = threadgroups_per_grid.z, own = 5 + sequence, own_table = 6 + 2 * count + sequence * uint(sequences[1]);
 const device T* const my_keys = keys + size_t(kv_head) * slots * HEAD_DIM;
 const device T* const my_values = values + size_t(kv_head) * slots * HEAD_DIM;
 
@@ -78,13 +78,13 @@ if (threadgroup_position_in_grid.x == 0 && kv_head == 0 && threadgroup_position_
 
 // The last rows see the most keys: they begin first.
 const int first_item = int((threadgroups_per_grid.x - 1 - threadgroup_position_in_grid.x) * ROWS);
-const int first_row = sequences[count + sequence];
-const int items = (sequences[count + sequence + 1] - first_row) * GROUP;
-const int history = sequences[sequence];
+const int first_row = sequences[own + count];
+const int items = (sequences[own + count + 1] - first_row) * GROUP;
+const int history = sequences[own];
 if (history < 0 || first_item >= items) return;
 
 #if WINDOW
-const int window = sizes[2];
+const int window = SEEN;
 const int tile_lowest = max(0, history + first_item / GROUP + 1 - window);
 #else
 const int tile_lowest = 0;

@@ -13,12 +13,11 @@ import numpy as np
 
 from metal.attention_reduce import AttentionReduce
 from metal.attention_shape import AttentionShape
-from metal.constants import device_integers
 from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import LANES, Kernel
 from metal.pools import Pools, check_arrays, next_fence
-from metal.sequences import Sequences
+from metal.sequences import HEAD, Sequences
 from metal.touched import Launched, Touched
 
 _THREADGROUP_BYTES = 32768
@@ -160,7 +159,8 @@ class PrefillAttention:
             queries: rotated, (heads, rows, head_dim), as PageWrite makes them: this launch's fence, as they
                 were made by the one before it.
             pools: with the new tokens' keys and values in them; only read.
-            sequences: a sequence has the rows from its first to the next one's, maybe none.
+            sequences: a sequence has the rows from its first to the next one's, maybe none. That they are of
+                as many rows as queries has, and of these pools, is not checked.
             max_rows: at least the rows of the longest sequence.
             parts: into which keys are split, so that threadgroups share those of the same rows; then they are
                 joined by a launch more, also of one part. What comes out depends on it, by rounding.
@@ -187,7 +187,7 @@ class PrefillAttention:
         )
         if parts is None:
             return made[0], made[1]
-        out = self._reduce.of_parts(made[0], sequences.numbers, sequences.end, parts=parts, sinks=sinks)
+        out = self._reduce.of_parts(made[0], sequences.numbers, parts=parts, sinks=sinks)
         return out, out
 
     def _outputs(self, rows: int, parts: int | None) -> list[Output]:
@@ -198,7 +198,7 @@ class PrefillAttention:
 
     def _kernel(self, *, is_split: bool) -> Kernel:
         shape = self._shape
-        inputs = ("queries", "keys", "values", "sequences", "pool", "sizes")
+        inputs = ("queries", "keys", "values", "sequences")
         return Kernel(
             "prefill_attention",
             inputs=(*inputs, *(("sinks",) if shape.sinks and not is_split else ())),
@@ -220,15 +220,8 @@ class PrefillAttention:
     def _inputs(
         self, queries: mx.array, pools: Pools, sequences: Sequences, sinks: mx.array | None
     ) -> dict[str, mx.array]:
-        sizes = [sequences.width, queries.shape[1], self._shape.window or 0, sequences.count]
-        inputs = {
-            "queries": queries,
-            "keys": pools.keys,
-            "values": pools.values,
-            "sequences": sequences.numbers,
-            "pool": pools.slots,
-            "sizes": device_integers(*sizes),
-        }
+        inputs = {"queries": queries, "keys": pools.keys, "values": pools.values}
+        inputs["sequences"] = sequences.numbers
         return inputs if sinks is None else inputs | {"sinks": sinks}
 
     def _template(self) -> dict[str, int]:
@@ -239,6 +232,7 @@ class PrefillAttention:
             "GROUP": shape.group,
             "KV_HEADS": shape.kv_heads,
             "PAGE": shape.page_size,
+            **({} if shape.window is None else {"SEEN": shape.window}),
             "TILES": cut.tiles,
             "SIMDGROUPS": cut.simdgroups,
             "KEYS": cut.keys,
@@ -275,8 +269,9 @@ def _matrices(shape: AttentionShape, *, most: int) -> int:
 
 def touched(launch: Launched) -> Touched:
     """Reads the tokens that a sequence has with its new ones, from its first new token's window on."""
-    width, _, window, count = launch.integers("sizes").tolist()
-    numbers = launch.integers("sequences")
+    _, width, _, _, count, *_ = launch.integers("sequences").tolist()
+    numbers = launch.integers("sequences")[HEAD:]
+    window = launch.number("SEEN") if "SEEN" in launch.template else 0
     tables = numbers[2 * count + 1 :][: count * width].reshape(count, width)
     rows = np.diff(numbers[count : 2 * count + 1]).tolist()
     found = Touched()

@@ -12,10 +12,10 @@ from metal.errors import KernelError
 from metal.executors import Executor, Output
 from metal.kernel import Kernel
 from metal.pools import SMALLEST
-from metal.sequences import Sequences
+from metal.sequences import HEAD, Sequences
 
 _THREADS = 256
-_HEAD = 2 * SMALLEST
+_FIRST = 2 * SMALLEST
 """Numbers that each chunk begins with."""
 
 
@@ -36,19 +36,26 @@ class Room:
     @property
     def written(self) -> int:
         """Numbers that the host may write."""
-        return _HEAD + self.behind + self.rows + self.pages
+        return _FIRST + self.behind + self.rows + self.pages
 
     def numbers(
-        self, begin: int, ids: Sequence[int], pages: Sequence[int], pair: Sequence[int], behind: Sequence[int]
+        self,
+        begin: int,
+        ids: Sequence[int],
+        pages: Sequence[int],
+        slots: int,
+        pair: Sequence[int],
+        behind: Sequence[int],
     ) -> list[int]:
         """What the host writes of a chunk of tokens `ids`, of which the first is token `begin` of a sequence.
 
         Args:
             pages: of the sequence, up to those of the chunk.
+            slots: tokens that the pools have room for.
             pair: of MatmulPages: the three numbers of what is to be copied.
             behind: what is handed on.
         """
-        head = [self.behind, self.rows, len(ids), begin, len(pages), self.pages, 0, 0]
+        head = [self.behind, self.rows, len(ids), begin, len(pages), self.pages, slots, 0]
         return [*head, *pair, *[0] * (SMALLEST - len(pair)), *behind, *ids, *pages]
 
 
@@ -94,14 +101,14 @@ class Unpack:
         Raises:
             KernelError: another shape or dtype.
         """
-        fits = written.ndim == 1 and written.size >= _HEAD and angles.ndim == 2 and angles.size >= SMALLEST
+        fits = written.ndim == 1 and written.size >= _FIRST and angles.ndim == 2 and angles.size >= SMALLEST
         if not fits or room.rows < 1 or (written.dtype, angles.dtype) != (mx.int32, mx.float32):
             given = f"{written.shape} {written.dtype}, {angles.shape} {angles.dtype} and {room.rows} rows"
             raise KernelError(
                 f"unpack: {given}; int32 (count,), float32 (positions, dims) and a row are taken"
             )
         rows, dims = room.rows, angles.shape[1]
-        sizes = rows + SMALLEST, max(SMALLEST, 3 + room.pages), room.behind, rows * dims
+        sizes = rows + SMALLEST, HEAD + 3 + room.pages, room.behind, rows * dims
         threads = -(-max(sizes) // _THREADS) * _THREADS
         slots, sequences, own, rest = self._kernel(
             {"written": written, "angles": angles},

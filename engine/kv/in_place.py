@@ -31,7 +31,7 @@ from metal.page_gather import PageGather
 from metal.page_write import PageWrite
 from metal.pools import Pages
 from metal.prefill_attention import PrefillAttention
-from metal.sequences import Sequences
+from metal.sequences import Sequences, numbers_of_one
 
 MOST_SHORT = 64
 """Tokens of a short chunk, for which attention is cut as a trial of few found best."""
@@ -241,10 +241,11 @@ class InPlacePrefill:
         slots = (own[:, None] * pager.page_size + np.arange(pager.page_size, dtype=np.int32)).reshape(-1)
         slots = slots[self._begin % pager.page_size :][:tokens]
         slots = np.pad(slots, (0, max(rows, SMALLEST_BATCH) - tokens), constant_values=-1)
-        sequence = np.array([self._begin, 0, tokens, *pages], np.int32)
-        written = staging.integers(np.concatenate([sequence, slots]))
-        sequence, self._slots = mx.split(written, [len(sequence)])
-        self._sequences, self._table = Sequences(1, sequence, len(pages)), sequence[3:]
+        room = arena.pages * arena.page_size
+        sequence = numbers_of_one(self._begin, tokens, pages.tolist(), slots=room, rows=rows)
+        written = staging.integers(np.concatenate([np.array(sequence, np.int32), slots]))
+        numbers, self._slots = mx.split(written, [len(sequence)])
+        self._sequences = Sequences(1, numbers, len(pages))
         self._masks: dict[int | None, mx.array | str] = {}
 
     def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
@@ -270,7 +271,7 @@ class InPlacePrefill:
             q = kernels.write.queries(*arguments, norms=layer.norms)
             keys, values, fence = kernels.gather(
                 replace(pools, fence=q),
-                self._table,
+                self._sequences.tables,
                 device_integers(first)[:1],
                 self._end - first,
                 rounded(self._end - first) if pads else 0,

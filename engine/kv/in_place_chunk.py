@@ -72,7 +72,7 @@ class ChunkForm:
         return self.rows, self.room, *keys
 
     def numbers(
-        self, table: PageTable, ids: Sequence[int], page_size: int, copied: PageCopy | None
+        self, table: PageTable, ids: Sequence[int], page_size: int, slots: int, copied: PageCopy | None
     ) -> list[int]:
         """What the host writes of it, for `unpacked`.
 
@@ -83,6 +83,7 @@ class ChunkForm:
             table: of the sequence, with pages for the chunk.
             ids: of the chunk's tokens.
             page_size: tokens a page.
+            slots: tokens that the arena has room for.
             copied: what is to be copied onto the page of the first of them; None where nothing is.
         """
         begin, end = self.begin, self.end
@@ -94,7 +95,7 @@ class ChunkForm:
         for window in self.windows:
             first = self.first(window)
             spans += (rounded(end - first), end - first, 0, 0, first, 0, 0, 0)
-        return room_of(self.shape, page_size).numbers(begin, ids, pages, pair, spans)
+        return room_of(self.shape, page_size).numbers(begin, ids, pages, slots, pair, spans)
 
 
 ChunkShape = tuple[int, ...]
@@ -228,7 +229,8 @@ class InPlaceChunk(ProjectingAttend[mx.array]):
         """`shape`, `windows`: of ChunkForm; `numbers`: of `unpacked`."""
         self._rows, room, *keys = shape
         self._ops, self._kernels, self._pools, self._numbers = ops, kernels, pools, numbers
-        self._room, self._pages = room, room // next(iter(kernels)).page_size
+        self._room = room
+        self._sequences = Sequences(1, numbers.sequence, room // next(iter(kernels)).page_size)
         gathered = zip(numbers.spans, keys, numbers.masks, strict=True)
         self._gathered = dict(zip(windows, gathered, strict=True))
 
@@ -244,15 +246,14 @@ class InPlaceChunk(ProjectingAttend[mx.array]):
 
     def __call__(self, layer: AttentionLayer, x: mx.array, projection: Projection) -> mx.array:
         """See ProjectingAttend; what comes out of padding means nothing."""
-        shape, numbers = layer.shape, self._numbers
-        pools = self._pools.layer(layer.index)
+        shape, pools = layer.shape, self._pools.layer(layer.index)
         q = self._written(layer, x, projection, pools)
         if shape.window not in self._gathered:
             return self._in_pages(shape, q, pools)
         span, room, mask = self._gathered[shape.window]
         gather = self._kernels[shape].gather
         keys, values, self._pools.fence = gather.rows(
-            replace(pools, fence=q), numbers.sequence[3:], span[4:5], room, span[:4]
+            replace(pools, fence=q), self._sequences.tables, span[4:5], room, span[:4]
         )
         out = attend_padded(q, keys, values, shape.scale, mask)
         return out.swapaxes(0, 1).reshape(x.shape[0], -1)
@@ -269,7 +270,6 @@ class InPlaceChunk(ProjectingAttend[mx.array]):
     def _in_pages(self, shape: AttentionShape, q: mx.array, pools: Pools) -> mx.array:
         attention = self._kernels[shape].in_pages(self._rows)
         assert attention is not None  # or its window were one of those that gather
-        sequences = Sequences(1, self._numbers.sequence, self._pages)
         parts = attention.parts(self._rows, self._room)
-        out, self._pools.fence = attention(q, pools, sequences, self._rows, parts=parts)
+        out, self._pools.fence = attention(q, pools, self._sequences, self._rows, parts=parts)
         return out

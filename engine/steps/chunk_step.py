@@ -95,7 +95,7 @@ class ChunkStep:
         form = ChunkForm.of(table.length, len(ids), self._kernels.attention)
         size, angles = self._arena.page_size, self._decoder.rope.table(form.end)
         pools, copied = self._arena.take_copy(table.pages[table.length // size])
-        numbers = form.numbers(table, ids, size, copied)
+        numbers = form.numbers(table, ids, size, self._arena.pages * size, copied)
         shape, windows = form.shape, form.windows
         most = 1 << (room_of(shape, size).written - 1).bit_length()
         going = ArenaPools.of(pools.arrays)

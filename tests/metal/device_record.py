@@ -26,7 +26,7 @@ from metal.matvec import Activation, Norm
 from metal.matvec_weight import DenseWeight
 from metal.pools import SMALLEST, Pools, no_fence
 from metal.prefill_attention import PrefillAttention, PrefillCut
-from metal.sequences import Sequences
+from metal.sequences import Sequences, numbers_of_one
 from metal.source import KernelSource
 from tests.metal.test_cuda import cuda_text
 
@@ -134,15 +134,15 @@ def record_layer(executor: Recording, size: Size, begin: int, tokens: int, cut: 
 
     attention = PrefillAttention(executor, launches, shape, cut)
     goes = [begin + row if row < tokens else -1 for row in range(rows)]
-    slots = mx.array([*goes, *[0] * SMALLEST], dtype=mx.int32)
+    slots = mx.array([*goes, 0, 0, 0, room, *[0] * (SMALLEST - 4)], dtype=mx.int32)
     pool = (size.kv_heads, room, size.head_dim)
     pools = Pools(mx.zeros(pool, F16), mx.zeros(pool, F16), no_fence(F16), device_integers(room))
     x, angles = mx.zeros((rows, size.hidden), F16), mx.zeros((rows, size.head_dim))
     projections = weight(shape.qkv_width, size.hidden)
     project = MatmulPages(executor, launches, projections, next(iter(page_cuts().values())), shape, norm=norm)
     queries = project(x, angles, slots, pools)
-    numbers = mx.array([begin, 0, tokens, *range(room // 16)], dtype=mx.int32)
-    sequences = Sequences(1, numbers, room // 16)
+    numbers = numbers_of_one(begin, tokens, list(range(room // 16)), slots=room, rows=rows)
+    sequences = Sequences(1, mx.array(numbers, dtype=mx.int32), room // 16)
     out, _ = attention(queries, pools, sequences, rows, parts=attention.parts(rows, room))
     x = product(size.hidden, size.heads * size.head_dim)(out, x)
     product(size.hidden, size.inner)(product(2 * size.inner, size.hidden, "silu")(x), x)

@@ -66,8 +66,9 @@ def make_scene(shape: AttentionShape, sequences: Counts, spare_rows: int = 0) ->
     )
 
 
-def sequences_of(pages: Pages, offsets: list[int]) -> Sequences:
-    return Sequences.of(pages.tables, pages.lengths, mx.array(offsets, mx.int32))
+def sequences_of(pages: Pages, offsets: list[int], rows: int) -> Sequences:
+    slots = pages.pools.keys.shape[1]
+    return Sequences.of(pages.tables, pages.lengths, mx.array(offsets, mx.int32), slots=slots, rows=rows)
 
 
 def attended(shape: AttentionShape, queries: Array, keys: Array, values: Array, sinks: Array | None) -> Array:

@@ -98,6 +98,20 @@ def test_a_norm_of_halves_neither_overflows_nor_vanishes(
     assert np.abs(wide(y) - exact).max() <= TOLERANCE[F16] * max(np.abs(exact).max(), 1e-3)
 
 
+@pytest.mark.parametrize(
+    ("norm_scale", "scale"), [(50000.0, 2.0**-14), (2.0**-20, 2.0**12)], ids=["large", "small"]
+)
+@pytest.mark.parametrize("dtype", [F16, BF16], ids=str)
+def test_norms_of_all_sizes_that_a_dtype_has(
+    executor: Executor, dtype: mx.Dtype, norm_scale: float, scale: float
+) -> None:
+    """The power of two that is left out of it is a number of that dtype, too."""
+    x, weight = normal((16, 64), dtype, 1), (normal((16, 64), seed=2) * scale).astype(dtype)
+    norm = Norm((norm_scale * (1 + 0.3 * mx.sin(mx.arange(64)))).astype(dtype), EPSILON)
+    y = Matmul(executor, Counter(), DenseWeight(weight), MatmulCut(2, 4, 1, 4), norm=norm)(x)
+    assert error(y, exact_norm(wide(x), wide(norm.weight), EPSILON) @ wide(weight).T) <= TOLERANCE[dtype]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "rows", "named"),

@@ -28,9 +28,9 @@ F32, F16, BF16 = mx.float32, mx.float16, mx.bfloat16
 EPSILON = 1e-5
 
 
-def to(slots: mx.array, *copied: int) -> mx.array:
-    """Where rows go; and a page, onto which, how many tokens."""
-    return mx.concatenate([slots, mx.array([*copied, *[7 if copied else 0] * (8 - len(copied))], mx.int32)])
+def to(slots: mx.array, pools: Pools, copied: tuple[int, int, int] = (7, 7, 0)) -> mx.array:
+    """Where rows go; and a page, onto which, how many tokens; what pools have room for."""
+    return mx.concatenate([slots, mx.array([*copied, pools.keys.shape[1], 7, 7, 7, 7], mx.int32)])
 
 
 def projected(
@@ -50,7 +50,7 @@ def check(
     angles, slots = angle_rows([5 * row for row in range(rows)], shape.head_dim), scattered(rows, 64)
     pools = empty_pools(shape, 4)
     product = MatmulPages(executor, Counter(), weight, cut, shape, norm=norm, bias=added)
-    queries = product(x, angles, to(slots), pools)
+    queries = product(x, angles, to(slots, pools), pools)
     mx.eval(queries)
     qkv = exact_norm(wide(x), wide(norm.weight), EPSILON) @ wide(weight.weight).T
     if added is not None:
@@ -99,7 +99,7 @@ def test_the_page_that_rows_go_on_with_is_copied_up_to_them(
     slots = mx.array([first + row if row < rows else -1 for row in range(32)], dtype=mx.int32)
     angles = angle_rows([3 * row for row in range(32)], shape.head_dim)
     product = MatmulPages(executor, Counter(), weight, cut, shape, norm=norm)
-    mx.eval(product(x, angles, to(slots, source, target, kept), pools))
+    mx.eval(product(x, angles, to(slots, pools, (source, target, kept)), pools))
     qkv = exact_norm(wide(x), wide(norm.weight), EPSILON) @ wide(weight.weight).T
     _, *made = exact(mx.array(qkv.astype("float32")), angles, shape)
     for pool, was, written in zip((pools.keys, pools.values), before, made, strict=True):
@@ -128,7 +128,8 @@ def test_weights_are_read_once_and_pages_written_once(kernel_cache: Path) -> Non
     x, weight, norm, _ = projected(shape, 64, rows, bias=False)
     launches: Counter[str] = Counter()
     product = MatmulPages(executor, launches, weight, MatmulCut(2, 4, 1, 4), shape, norm=norm)
-    product(x, angle_rows([0] * rows, 64), to(mx.arange(rows).astype(mx.int32)), empty_pools(shape, 4))
+    pools = empty_pools(shape, 4)
+    product(x, angle_rows([0] * rows, 64), to(mx.arange(rows).astype(mx.int32), pools), pools)
     traffic = reports["matmul"].traffic
     assert launches == {"matmul": 1}
     assert traffic["weight"].bytes_read == weight.weight.nbytes
@@ -145,7 +146,8 @@ def test_compilers_of_other_targets_accept_it(tmp_path: Path, bias: bool) -> Non
     x, weight, norm, added = projected(shape, 96, 32, bias=bias)
     cut = next(iter(page_cuts().values()))
     product = MatmulPages(executor, Counter(), weight, cut, shape, norm=norm, bias=added)
-    product(x, angle_rows([0] * 32, 64), to(scattered(32, 64)), empty_pools(shape, 4))
+    pools = empty_pools(shape, 4)
+    product(x, angle_rows([0] * 32, 64), to(scattered(32, 64), pools), pools)
     executor.check_read()
 
 
@@ -171,7 +173,8 @@ def test_refuses_arrays_that_do_not_fit(executor: Executor) -> None:
     shape = shaped(F16, 64, 2)
     x, weight, norm, _ = projected(shape, 64, 32, bias=False)
     product = MatmulPages(executor, Counter(), weight, MatmulCut(1, 4, 1, 1), shape, norm=norm)
-    angles, slots, pools = angle_rows([0] * 32, 64), to(scattered(32, 64)), empty_pools(shape, 4)
+    angles, pools = angle_rows([0] * 32, 64), empty_pools(shape, 4)
+    slots = to(scattered(32, 64), pools)
     with pytest.raises(KernelError, match=r"matmul: x \(24, 64\)"):
         product(x[:24], angles, slots, pools)
     with pytest.raises(KernelError, match=r"matmul: angles is \(32, 32\)"):

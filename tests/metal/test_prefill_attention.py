@@ -56,7 +56,7 @@ def run(
     parts: int | None = None,
 ) -> Array:
     attention = PrefillAttention(executor, Counter(), shape, cut)
-    sequences = sequences_of(scene.pages, scene.offsets)
+    sequences = sequences_of(scene.pages, scene.offsets, scene.queries.shape[1])
     out, fence = attention(
         scene.queries, scene.pages.pools, sequences, longest, parts=parts, sinks=scene.sinks
     )
@@ -206,7 +206,7 @@ def test_after_page_write(executor: Executor) -> None:
     write, attend = PageWrite(executor, Counter(), shape), PrefillAttention(executor, Counter(), shape)
     queries = write.queries(qkv, angles, mx.array(slots, dtype=mx.int32), pools, norms=norms_of(shape))
     table, none = mx.array([[1, 0]], dtype=mx.int32), mx.zeros(8, mx.int32)
-    out, _ = attend(queries, pools, sequences_of(Pages(pools, table, none), [0, rows]), rows)
+    out, _ = attend(queries, pools, sequences_of(Pages(pools, table, none), [0, rows], rows + padding), rows)
     mx.eval(out)
     q, k, v = (part[:, :rows] for part in exact(qkv, angles, shape))
     expected = attended(shape, q, k, v, None)
@@ -235,7 +235,7 @@ def test_launching_looks_at_no_contents() -> None:
         fence = copy([Pools(keys, keys, fence, slots)], integers[:2])
         queries = write.queries(qkv, angles, integers, Pools(keys, keys, fence, slots))
         _, _, fence = gather(Pools(keys, keys, queries, slots), integers, integers[:1], 8)
-        sequences = Sequences.of(integers[None], integers, integers)
+        sequences = Sequences.of(integers[None], integers, integers, slots=32, rows=8)
         out, fence = attend(queries, Pools(keys, keys, fence, slots), sequences, 8)
         return out
 
@@ -298,7 +298,8 @@ def test_refuses_arrays_that_do_not_fit(kernel_cache: Path) -> None:
     shape = CASES[0][0]
     attention = PrefillAttention(EmulatedExecutor(Emulator(kernel_cache, Mode.PLAIN)), Counter(), shape)
     scene = make_scene(shape, [(5, 3)])
-    queries, pools, sequences = scene.queries, scene.pages.pools, sequences_of(scene.pages, scene.offsets)
+    queries, pools = scene.queries, scene.pages.pools
+    sequences = sequences_of(scene.pages, scene.offsets, 3)
     with pytest.raises(KernelError, match="prefill attention: queries is"):
         attention(queries[:, :, :32], pools, sequences, 3)
     with pytest.raises(KernelError, match="at most 4 of 3 rows"):

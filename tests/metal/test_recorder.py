@@ -80,7 +80,7 @@ class Chats:
 
     def project(self, slots: list[int], *copied: int) -> mx.array:
         """As `write`, of as many rows as the product takes; `copied`: a page, onto which, how many tokens."""
-        pair = [*copied, *[0] * (8 - len(copied))]
+        pair = [*(copied or (0, 0, 0)), 8 * 16, 0, 0, 0, 0]
         padded = mx.array([*slots, *[-1] * (16 - len(slots)), *pair], dtype=mx.int32)
         x = normal((16, 32), SHAPE.dtype, len(slots))
         queries = self.projecting(x, angle_rows(16, 64), padded, self.pools)
@@ -89,8 +89,9 @@ class Chats:
 
     def prefill(self, queries: mx.array, tables: list[list[int]], lengths: list[int], *offsets: int) -> None:
         pages = self._pages(tables, lengths)
-        sequences = Sequences.of(pages.tables, pages.lengths, ints(*offsets))
-        out, fence = self.prefilling(queries, self.pools, sequences, queries.shape[1])
+        rows = queries.shape[1]
+        sequences = Sequences.of(pages.tables, pages.lengths, ints(*offsets), slots=8 * 16, rows=rows)
+        out, fence = self.prefilling(queries, self.pools, sequences, rows)
         mx.eval(out)
         self.hand_on(fence)
 

@@ -8,6 +8,7 @@ import pytest
 
 from metal.errors import KernelError
 from metal.executors import Executor
+from metal.sequences import numbers_of_one
 from metal.unpack import Room, Unpack
 from tests.metal.numbers import normal
 
@@ -22,7 +23,8 @@ def check(
     angles = normal((5000, dims), seed=dims)
     pages, pair = random.integers(0, 9999, -(-(begin + tokens) // page)), random.integers(0, 9999, 3)
     ids, behind = random.integers(0, 2**31, tokens), random.integers(-(2**31), 2**31, room.behind)
-    numbers = room.numbers(begin, ids.tolist(), pages.tolist(), pair.tolist(), behind.tolist())
+    there = int(random.integers(0, 2**31))
+    numbers = room.numbers(begin, ids.tolist(), pages.tolist(), there, pair.tolist(), behind.tolist())
     assert len(numbers) <= room.written
     anything = random.integers(-(2**31), 2**31, more).tolist()
     made = Unpack(executor, Counter(), page)(mx.array([*numbers, *anything], mx.int32), angles, room)
@@ -30,9 +32,11 @@ def check(
     padding, positions = room.rows - tokens, begin + np.arange(tokens)
     slots = np.pad(pages[positions // page] * page + positions % page, (0, padding), constant_values=-1)
     positions = np.pad(positions, (0, padding), mode="edge")
-    assert made.slots.tolist() == [*slots, *pair, 0, 0, 0, 0, 0]
-    none = [-1] * (room.pages - len(pages))
-    assert made.sequences.numbers.tolist()[: 3 + room.pages] == [begin, 0, tokens, *pages, *none]
+    assert made.slots.tolist() == [*slots, *pair, there, 0, 0, 0, 0]
+    table = [*pages.tolist(), *[-1] * (room.pages - len(pages))]
+    assert made.sequences.numbers.tolist() == numbers_of_one(
+        begin, tokens, table, slots=there, rows=room.rows
+    )
     assert (made.sequences.count, made.sequences.width) == (1, room.pages)
     assert np.array_equal(np.array(made.angles), np.array(angles)[positions])
     handed = [*positions, *(behind % 2**32)] if room.behind else []
