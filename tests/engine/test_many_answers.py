@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -73,17 +74,13 @@ def test_a_cached_prompt_gets_as_many_answers_as_a_new_one(length: int, model: C
     with running_engine(settings()) as listener:
         listener.load(model.folder)
         for name in ("new", "cached"):
-            listener.submit(Generate(**{**fields(command), "id": name}))
+            listener.submit(replace(command, id=name))
             end = listener.finished(name)
             assert end.timing.prefill_tokens == (length if name == "new" else 1)
             assert len(samples(end)) == 3
             for sample in samples(end):
                 assert len(sample.tokens) == 5
                 assert not model.oracle.complaint(command, end.prompt_tokens, sample)
-
-
-def fields(command: Generate) -> dict[str, object]:
-    return {name: getattr(command, name) for name in command.__dataclass_fields__}
 
 
 @pytest.mark.parametrize(("length", "pages"), [(64, 16 + 4), (66, 16 + 4), (63, 15 + 4 + 4)])
