@@ -7,7 +7,8 @@
 // take turns along K; in the end they meet in threadgroup memory, 8 rows at a time.
 //
 // With NORM x is normalised first, y[m] = norm · x[m] / sqrt(mean(x[m]²) + EPSILON): `norm` of T has a power of two left out, so
-// that no product with an element of x is too large for T; that lies behind its K elements. BIAS is added (to both of a pair), and RESIDUAL (M, N) last.
+// that no product with an element of x is too large for T; that lies behind its K elements. BIAS is added (to both of a pair), and
+// RESIDUAL (M, N) last.
 //
 // Pairs are a gate and an up with ACTIVATION (see matvec.metal). With PAGES they are elements of query, key and value heads that
 // turn together (see rope.h): rotated queries are what is made, (heads, M, HEAD_DIM), and keys and values go to their slots of the

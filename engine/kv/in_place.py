@@ -246,6 +246,7 @@ class InPlacePrefill:
         written = staging.integers(np.concatenate([np.array(sequence, np.int32), slots]))
         numbers, self._slots = mx.split(written, [len(sequence)])
         self._sequences = Sequences(1, numbers, len(pages))
+        self._table = self._sequences.tables
         self._masks: dict[int | None, mx.array | str] = {}
 
     def __call__(self, layer: AttentionLayer, qkv: mx.array) -> mx.array:
@@ -271,7 +272,7 @@ class InPlacePrefill:
             q = kernels.write.queries(*arguments, norms=layer.norms)
             keys, values, fence = kernels.gather(
                 replace(pools, fence=q),
-                self._sequences.tables,
+                self._table,
                 device_integers(first)[:1],
                 self._end - first,
                 rounded(self._end - first) if pads else 0,
