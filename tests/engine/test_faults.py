@@ -76,14 +76,21 @@ def settings(folder: Path | None = None, pages: int = 64) -> EngineSettings:
 Fails = Callable[[Sequence[Part]], bool]
 
 
-def break_steps(monkeypatch: pytest.MonkeyPatch, fails: Fails) -> None:
-    """Every step of which `fails` says so breaks as on a device that was lost, before or behind its work."""
+def break_steps(
+    monkeypatch: pytest.MonkeyPatch, fails: Fails, arena: Callable[[], Arena] | None = None
+) -> None:
+    """Every step of which `fails` says so breaks as on a device that was lost, before or behind its work.
+
+    `arena`: whose pages it spoils.
+    """
     step = Runner.step
 
     def broken(self: Runner, parts: Sequence[Part], tokens: mx.array) -> mx.array:
         if fails(parts):
             if len(parts) % 2:
                 step(self, parts, tokens)
+            for pool in (*arena().pools.keys, *arena().pools.values) if arena else ():
+                pool[:] = mx.nan
             raise RuntimeError("the device was lost")
         return step(self, parts, tokens)
 
@@ -152,7 +159,7 @@ def test_a_step_that_breaks_once_costs_nobody_a_token(
         broken.append(len(parts))
         return len(parts) > 1 and len(broken) >= step and -1 not in broken and not broken.append(-1)
 
-    break_steps(monkeypatch, fails)
+    break_steps(monkeypatch, fails, lambda: watch.models[-1].arena)
     with running_engine(settings()) as listener:
         listener.load(model.folder)
         asked = ask_six(listener)

@@ -56,7 +56,8 @@ def test_who_gives_way_loses_no_token_and_is_not_chased_about(chat: Chat) -> Non
         for name in names:
             tight.end(name)
         counts = tight.idle().cache
-    assert counts.preemptions <= 6
+    least = 0 if chat.model.folder.name == "window" else 1  # of which pages come back as it goes on
+    assert least <= counts.preemptions <= 6
 
 
 @pytest.mark.parametrize("pages", [8, 9, 13])
