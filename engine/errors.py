@@ -89,8 +89,6 @@ def _phrase(way: WayOut) -> str:
             return f"ask for at most {way.amount} answers" if way.amount > 1 else "ask for one answer"
         case "evict":
             return f"unpin chat {way.chat} ({_counted(way.amount, 'page')})"
-        case "smaller context":
-            return f"use a context of at most {_counted(way.amount, 'token')}"
         case "quantise":
             return f"keep the KV cache in {way.amount} bits"
         case "larger context":

@@ -42,13 +42,11 @@ class Refused:
     Attributes:
         ways: what would let it run; each helps by itself.
         answers: how many were asked for.
-        prompt_tokens: of its prompt; 0 where KV memory did hold it.
         words_a_token: of the text that was asked; 0 where that is not known.
     """
 
     ways: tuple[Way, ...]
     answers: int
-    prompt_tokens: int
     words_a_token: float
 
     @classmethod
@@ -56,10 +54,10 @@ class Refused:
         """What is to be remembered of a request, if it has ways out."""
         refusal, answers = failed.refusal, len(asked.answers)
         if refusal is None:
-            return cls(ways_of(failed.ways_out), answers, 0, 0.0) if failed.ways_out else None
+            return cls(ways_of(failed.ways_out), answers, 0.0) if failed.ways_out else None
         tokens = refusal.prompt_tokens
         ways = ways_for(refusal, asked.share)
-        return cls(ways, answers, tokens, asked.words / tokens if tokens else 0.0)
+        return cls(ways, answers, asked.words / tokens if tokens else 0.0)
 
 
 @dataclass(slots=True)

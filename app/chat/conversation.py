@@ -128,12 +128,12 @@ class ConversationViewModel(QObject):
         self._ask(self._shown, ChatMessage(old.chat_id, "user", text, old.parent_id), answers)
         return True
 
-    def regenerate(self, message_id: str, answers: int = 1, max_tokens: int | None = None) -> bool:
-        """Ask for more answers beside this one, of at most `max_tokens` tokens; False when it cannot be."""
+    def regenerate(self, message_id: str, answers: int = 1) -> bool:
+        """Ask for more answers beside this one; False when it cannot be."""
         if not self.can_send or self._shown is None:
             return False
         tree = self._shown.tree
-        self._ask(self._shown, tree.get(tree.get(message_id).parent_id or ""), answers, max_tokens)
+        self._ask(self._shown, tree.get(tree.get(message_id).parent_id or ""), answers)
         return True
 
     def keep(self, message_id: str) -> None:
@@ -257,15 +257,13 @@ class ConversationViewModel(QObject):
         """The text as it is sent; "" when it is blank, or nothing can be sent now."""
         return storable(text).strip() if self.can_send else ""
 
-    def _ask(
-        self, shown: OpenChat, question: ChatMessage, count: int = 1, max_tokens: int | None = None
-    ) -> None:
+    def _ask(self, shown: OpenChat, question: ChatMessage, count: int = 1) -> None:
         """Ask for answers to the question, which may be in the tree already."""
         model = self._models.state.path
         answers, changed = shown.ask(question, count, model)
         self._save(shown, *changed)
         path, sampling = shown.tree.line(question.id), self._models.sampling(count)
-        request = request_for(answers[0].id, shown.chat, path, model, sampling, count, max_tokens)
+        request = request_for(answers[0].id, shown.chat, path, model, sampling, count)
         self._answering.ask(request, answers, shown)
         self._tell(self.asked)
 

@@ -76,8 +76,6 @@ def _words(part: WayOut, title_of: Callable[[str], str], words_a_token: float) -
             return text.WAY_SHORTEN_WORDS.format(amount=tokens, words=words)
         case "fewer answers":
             return text.WAY_FEWER.format(amount=part.amount) if part.amount > 1 else text.WAY_ONE
-        case "smaller context":
-            return text.WAY_CONTEXT.format(amount=counted(part.amount, "token"))
         case "quantise":
             return text.WAY_QUANTISE.format(amount=part.amount)
         case "larger context":

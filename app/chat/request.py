@@ -16,9 +16,8 @@ def request_for(
     model: str,
     sampling: SamplingParams,
     answers: int = 1,
-    max_tokens: int | None = None,
 ) -> Generate:
-    """The window's request for `answers` to the last message of `path`, of at most `max_tokens` each.
+    """The window's request for `answers` to the last message of `path`.
 
     What the chat began with is told before the path. `model`: the folder of the one that answers.
     """
@@ -26,7 +25,6 @@ def request_for(
     return Generate(
         request_id,
         messages=(*opening, *history(path)),
-        max_tokens=max_tokens,
         sampling=sampling,
         history=exact_history(path, model, len(opening)),
         chat=chat.id,

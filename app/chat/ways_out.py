@@ -37,8 +37,7 @@ class WaysOut:
         refused = self._conversation.refused(message_id)
         if refused is None:
             return
-        answers, limit = refused.answers, None
-        shortens = False
+        answers, shortens = refused.answers, False
         for part in refused.ways[number]:
             match part.kind:
                 case "shorten":
@@ -51,14 +50,12 @@ class WaysOut:
                     return
                 case "fewer answers":
                     answers = part.amount
-                case "smaller context":
-                    limit = max(1, part.amount - refused.prompt_tokens)
                 case "evict":
                     self._pins.pin(part.chat, False)
         if shortens:
             self._edit(self._question_of(message_id), answers)
             return
-        if not self._conversation.regenerate(message_id, answers, limit):
+        if not self._conversation.regenerate(message_id, answers):
             self._say(unasked(self._conversation.state, self._models.state, self._models.is_guide))
 
     def _model_of(self, message_id: str) -> str:

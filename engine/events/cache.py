@@ -88,12 +88,12 @@ class WayOut:
 
     Attributes:
         kind: "shorten" the prompt by `amount` tokens, "fewer answers" (n at most `amount`), "evict" the
-            pinned chat `chat` (`amount` pages), "smaller context" (`amount` tokens), "quantise" the KV memory
-            to `amount` bits, "larger context" (up to `amount` tokens) in the settings of the model.
+            pinned chat `chat` (`amount` pages), "quantise" the KV memory to `amount` bits, "larger context"
+            (up to `amount` tokens) in the settings of the model.
         needs_next: whether it helps only together with the one that is named next.
     """
 
-    kind: Literal["shorten", "fewer answers", "evict", "smaller context", "quantise", "larger context"]
+    kind: Literal["shorten", "fewer answers", "evict", "quantise", "larger context"]
     amount: int
     chat: str = ""
     needs_next: bool = False

@@ -58,34 +58,23 @@ def check_capacity(prompt: int, answers: int, capacity: Capacity, passed: int = 
         answers: how many are drawn behind it.
         passed: tokens of the prompt before those, which a sliding window leaves.
     """
-    needed = _needed(prompt, answers, capacity)
-    if needed > capacity.available:
-        raise _refused(prompt, needed, _ways_out(prompt, answers, needed, capacity, passed), capacity)
+    if _needed(prompt, answers, capacity) > capacity.available:
+        raise refused(prompt, answers, capacity, passed)
 
 
 def refused(prompt: int, answers: int, capacity: Capacity, passed: int = 0) -> Refused:
-    """The error for a request that was accepted, and whose prompt cannot be computed with nobody beside it.
+    """The error for a request that has no room, with what would help, also where it was accepted before.
 
-    What its answers have room for is named too: each has whole pages behind those of the prompt. Not where
-    a sliding window has left some of that: a context behind all of it needs as many pages.
+    A smaller context is not among that: no page is kept free for the rest of one.
     """
-    needed = _needed(prompt, answers, capacity)
+    needed, available = _needed(prompt, answers, capacity), capacity.available
     ways = _ways_out(prompt, answers, needed, capacity, passed)
-    shared = prompt // capacity.page_size
-    context = (shared + (capacity.available - shared) // answers) * capacity.page_size
-    if context > prompt and not passed:
-        ways = (WayOut("smaller context", context), *ways)
-    return _refused(prompt, needed, ways, capacity)
+    return Refused(Refusal(needed, available, ways, capacity.pages - available, prompt))
 
 
 def _needed(prompt: int, answers: int, capacity: Capacity) -> int:
     """Pages of the prompt's whole ones, and one more for each answer: the rest of it, and the next token."""
     return prompt // capacity.page_size + answers
-
-
-def _refused(prompt: int, needed: int, ways: tuple[WayOut, ...], capacity: Capacity) -> Refused:
-    available = capacity.available
-    return Refused(Refusal(needed, available, ways, capacity.pages - available, prompt))
 
 
 def _ways_out(prompt: int, answers: int, needed: int, capacity: Capacity, passed: int) -> tuple[WayOut, ...]:

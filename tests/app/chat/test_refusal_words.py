@@ -27,7 +27,6 @@ def title_of(chat_id: str) -> str:
         (WayOut("evict", 96, "c2"), "Let go of the memory of “Kernels, and what they are good…”, 96 pages"),
         (WayOut("evict", 96, "c3"), "Let go of the memory of “\u2068\u05d0\u05d1\u2069”, 96 pages"),
         (WayOut("evict", 96, "gone"), "Let go of the memory of another chat, 96 pages"),
-        (WayOut("smaller context", 4096), "Answer within a context of 4,096 tokens"),
         (WayOut("larger context", 2048), "Allow more in this model's settings, up to 2,048 tokens"),
         (WayOut("quantise", 8), "Store keys and values in 8 bits, from the next start of MLXR on"),
     ],

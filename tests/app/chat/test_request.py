@@ -15,10 +15,9 @@ SAMPLING = SamplingParams(temperature=0.5, seed=7)
 
 
 def test_a_request_has_the_path_in_words_and_as_it_was_computed() -> None:
-    assert request_for("r", Chat("t", id="c"), PATH, "/m", SAMPLING, 2, 30) == Generate(
+    assert request_for("r", Chat("t", id="c"), PATH, "/m", SAMPLING, 2) == Generate(
         "r",
         messages=(Message("user", "one"), Message("assistant", "two"), Message("user", "three")),
-        max_tokens=30,
         sampling=SAMPLING,
         history=History((1, 2, 3), 2, "/m"),
         chat="c",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine import EngineSettings, Failed, Finished, Generate, ModelReady, Refusal, WayOut, inspect_model
 from engine.errors import Refused
 from engine.fitting.fit import tenant
-from engine.requests.admission import Capacity, check_capacity, refused
+from engine.requests.admission import Capacity, check_capacity
 from tests.fakes.listener import running_engine
 from tests.fakes.random_model import write_random_model
 
@@ -157,26 +157,10 @@ def test_the_words_say_what_helps_together_only() -> None:
 
 
 def test_one_is_not_called_several() -> None:
-    ways = (WayOut("shorten", 1), WayOut("evict", 1, "a"), WayOut("smaller context", 1))
+    ways = (WayOut("shorten", 1), WayOut("evict", 1, "a"))
     assert str(Refused(Refusal(1, 0, ways))) == (
-        "this request needs 1 page and KV memory has 0; shorten it by 1 token, unpin chat a (1 page) "
-        "or use a context of at most 1 token"
+        "this request needs 1 page and KV memory has 0; shorten it by 1 token or unpin chat a (1 page)"
     )
-
-
-@given(prompt=st.integers(1, 500), answers=st.integers(1, 32), capacity=CAPACITY)
-def test_in_a_smaller_context_all_answers_have_room(prompt: int, answers: int, capacity: Capacity) -> None:
-    ways = {way.kind: way for way in refused(prompt, answers, capacity).refusal.ways_out}
-    passed = refused(prompt, answers, capacity, passed=1000).refusal.ways_out
-    assert "smaller context" not in {way.kind for way in passed}, "what a window has left is more than that"
-    shared, room = prompt // capacity.page_size, capacity.available
-    if "smaller context" not in ways:
-        assert shared + answers > room or prompt % capacity.page_size == 0
-        return
-    context = ways["smaller context"].amount
-    assert context > prompt
-    own = capacity.pages_for(context) - shared
-    assert shared + answers * own <= room < shared + answers * (own + 1)
 
 
 @pytest.fixture(scope="module")
