@@ -16,7 +16,7 @@ Where a page or a kernel is all it takes, the test is beside that room; the rest
 | padding written into live pages, rows above 0 rotated wrongly | test_in_place, test_batching |
 | a cache of another model or dtype | here, test_restart, kv/test_memory_ssd |
 | a dropped dispatch: zeros for results | kernels/test_idle_trials, metal/test_selection, test_launches |
-| indices past 32k | metal/test_decode_attention, metal/test_prefill_attention (32,769 keys), metal/test_far_slots |
+| indices past 32k | metal/test_far_slots; 32,769 keys: test_decode_attention, test_prefill_attention |
 | memory, threads or open files without bound | test_cache_limits |
 | one bad request ends the thread, or makes others wait for ever | test_engine, test_faults |
 | preemption loses tokens, or cascades | test_cache_limits, test_mix |
