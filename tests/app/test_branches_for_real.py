@@ -7,16 +7,19 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
+from app import text
 from app.chat import prediction
-from app.chat.cache_words import place_of
+from app.chat.cache_words import MISS_WORDS, place_of
 from app.chat.token_path import tokens_along
 from app.model_location import GUIDE
 from app.paths import Paths
 from app.wiring import Desktop
 from engine import CacheReport, Engine, EngineSettings, Event, Finished, SsdSettings
 from tests.app.conftest import OpenDesktop
+from tests.app.test_branches import view_of
 from tests.engine.watched import restore_always
 
 LONG = 3_600_000  # ms
@@ -107,6 +110,19 @@ def test_an_edit_reads_from_the_place_that_differs(real: Real) -> None:
     assert real.found().cached_tokens >= len(first)
     real.chat.switch(real.chat.messages[2].id, -1)
     assert real.chat.messages[2].text == "Where are my chats saved?"
+
+
+def test_why_an_edited_question_is_read_anew_is_said_under_its_answer(real: Real) -> None:
+    real.say("Where are my chats saved?")
+    before = real.computed().prompt_tokens
+    assert real.chat.edit(real.chat.messages[2].id, "Where is my data kept?")
+    real.done()
+    pairs = zip(before, real.computed().prompt_tokens, strict=False)
+    differs = next(place for place, (old, new) in enumerate(pairs) if old != new)
+    assert (real.found().missed_from, real.found().reason) == (differs, "edited")
+    said = text.MISSED_NEW.format(token=differs, reason=MISS_WORDS["edited"])
+    shown = view_of(real.desktop, real.chat.messages[-1].text).findChildren(QLabel)
+    assert said in "\n".join(label.text() for label in shown).split("\n")
 
 
 def test_a_branch_finds_what_its_chat_has_read(real: Real) -> None:
