@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -99,10 +100,12 @@ from app import bad_start
 from app.application import make_application
 from app.command_line import main
 
-frozen_in, answers, space = sys.argv[1], sys.argv[2].split(","), list(map(int, sys.argv[3].split(",")))
+frozen_in, answers = sys.argv[1], sys.argv[2].split(",")
 if frozen_in:
     sys.frozen, sys._MEIPASS = True, frozen_in
-bad_start.free_space = lambda home: space.pop(0) if space else 1 << 40
+if sys.argv[3] != "real":
+    space = list(map(int, sys.argv[3].split(",")))
+    bad_start.free_space = lambda home: space.pop(0) if space else 1 << 40
 
 def look():
     windows = [one for one in make_application().topLevelWidgets() if one.isVisible()]
@@ -192,3 +195,24 @@ def test_older_data_is_brought_up_and_opens(tmp_path: Path) -> None:
     rows = opened.connection.execute("SELECT title FROM chats").fetchall()
     opened.connection.close()
     assert (opened.problem, rows) == ("", [("Of last year",)])
+
+
+def test_a_disk_without_a_byte_left_keeps_nobody_from_the_window(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", home], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("mounting a small disk needs root")
+    try:
+        with (home / "filler").open("wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while True:
+                filler.write(bytes(4096))
+        done = start(home, GO_ON, "real")
+    finally:
+        subprocess.run(["umount", "-l", home], check=True)
+    asked, *opened = done.stdout.splitlines()
+    assert asked.startswith("asked The disk ")
+    assert opened == ["opened"], done.stderr
+    assert done.returncode == 0

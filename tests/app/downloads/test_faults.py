@@ -104,6 +104,18 @@ def test_where_connections_stall_small_pieces_come_over_connections_of_their_own
     assert ranges[2:] == [f"bytes={at}-{at + 49_999}" for at in range(100_000, SIZE, 50_000)]
 
 
+def test_a_file_that_xet_has_too_comes_by_http_and_stalls_for_a_while_only(open_stage: OpenStage) -> None:
+    """Xet's own client would wait for a connection that brings nothing: nobody asks for its way in."""
+    more = {FILE: HubFile(noise(SIZE), lfs=True, xet=True)}
+    repo = model_repo("org/model", SIZE, **more)
+    stage = open_stage(repo, patience=HASTY)
+    stage.hub.faults.add(Fault(FILE, "stall", at=150_000))
+    end = stage.finished("org/model")
+    assert "did not answer in time" in stage.whys()
+    assert (end.path / FILE).read_bytes() == noise(SIZE)
+    assert not [served.path for served in stage.hub.requests if "xet" in served.path]
+
+
 def test_a_wish_to_wait_is_met(open_stage: OpenStage) -> None:
     stage = open_stage(model_repo(weights=SIZE))
     stage.hub.faults.add(Fault(FILE, "status", status=429, retry_after=1))
