@@ -29,7 +29,7 @@ Where a page or a kernel is all it takes, the test is beside that room; the rest
 | RoPE scaling ignored, double mask | test_runner, loading/test_config |
 | a window off by one | test_runner, kv/test_memory_windows |
 | Xet downloads that stall, a resumed one with a wrong checksum | app/downloads/test_faults |
-| a full disk that stops the app | app/test_bad_start_window, app/store/test_worker, test_faults (the cache's) |
+| a full disk that stops the app | app/test_bad_start_window, app/store/test_worker, test_faults (cache) |
 | KV of the old model stays after a failed load | test_cache_limits |
 | screen readers read nonsense | app/chat/test_read_aloud, app/test_tab_key |
 
