@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
@@ -23,10 +24,15 @@ class LastWords:
     """
 
     def __init__(self, path: Path) -> None:
-        """Begin anew at `path`. Raises OSError."""
+        """Begin anew at `path`. Raises OSError.
+
+        The file is written, not only made long: a mapped page that a full disk has no place for ends the
+        process that notes something there (SIGBUS).
+        """
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            os.truncate(handle, 2 * SLOT)
+            if os.write(handle, bytes(2 * SLOT)) < 2 * SLOT:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
             self._map = mmap.mmap(handle, 2 * SLOT)
         finally:
             os.close(handle)

@@ -183,3 +183,9 @@ def test_half_a_note_is_not_read_but_the_one_before(tmp_path: Path) -> None:
     words.close()
     words.note({"number": 4})
     assert read_last_words(tmp_path / "gone") == {}
+
+
+def test_on_a_full_disk_nothing_is_taken_down(full_disk: Path) -> None:
+    """A note on a mapped page that has no place there would end the process."""
+    with pytest.raises(OSError, match="No space left"):
+        LastWords(full_disk / "notes").note({"doing": "something"})
