@@ -29,7 +29,7 @@ def check_tree(tree: PrefixTree, pager: Pager) -> None:
     for node in nodes:
         _check_node(node, tree, pager)
         if node.page != NO_PAGE:
-            chats.add(node.owners)
+            chats.add(node.owners, 1)
     if chats.counts != tree.chats:
         raise AssertionError(f"chats are counted {tree.chats} and have {chats.counts}")
 

@@ -41,9 +41,10 @@ class ChatPages:
                 held[of] += count
         return held
 
-    def add(self, owners: Owners) -> None:
-        """One more page of `owners`."""
-        self._pages[owners] += 1
+    def add(self, owners: Owners, pages: int) -> None:
+        """So many more pages of `owners`."""
+        if pages:
+            self._pages[owners] += pages
 
     def remove(self, owners: Owners) -> None:
         """One page of `owners` less."""

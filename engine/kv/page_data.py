@@ -19,6 +19,9 @@ PageMemory = Mapping[str, Sequence[memoryview]]
 Every head of every layer has as many parts, of the same lengths.
 """
 
+ID_BYTES = 4
+"""Of a token's id, as it is hashed and stored."""
+
 KEY_BYTES = 16
 ROOT_KEY = bytes(KEY_BYTES)
 """The parent of a sequence's first page."""

@@ -217,12 +217,14 @@ class Pager:
             elif count == 1 and cached[page]:
                 self._idle.add(page)
 
-    def cache(self, page: int) -> None:
-        """The prefix tree holds `page` too, once."""
-        if self._is_cached[page]:
-            raise AssertionError(f"page {page} is in the prefix tree twice")
-        self.retain((page,))
-        self._is_cached[page] = 1
+    def cache(self, pages: Sequence[int]) -> None:
+        """The prefix tree holds each of `pages` too, once; none of them is NO_PAGE."""
+        is_cached = self._is_cached
+        self.retain(pages)
+        for page in pages:
+            if is_cached[page]:
+                raise AssertionError(f"page {page} is in the prefix tree twice")
+            is_cached[page] = 1
 
     def uncache(self, page: int) -> None:
         """The prefix tree holds `page` no longer."""

@@ -14,7 +14,7 @@ from itertools import count, takewhile
 
 from engine.kv.chat_pages import ChatPages, Owners, PageCount
 from engine.kv.node import Node, Tokens, path_to
-from engine.kv.page_data import ROOT_KEY, chain_key
+from engine.kv.page_data import ID_BYTES, ROOT_KEY, id_bytes, keys_of_ids
 from engine.kv.page_table import NO_PAGE, PageTable
 from engine.kv.pager import Pager
 from engine.kv.prefix_match import Match, Matching
@@ -139,19 +139,17 @@ class PrefixTree:
         """
         size = self._pager.page_size
         full, rest = divmod(table.length, size)
-        first_known = full - len(keys)
         self.clock = clock = self._tick()
         node = self._last_shared(table, full)
         new, owners = self.claim(node, chat), frozenset((chat,))
         for index in range(node.depth + 1, full):
-            page_tokens = tuple(tokens[index * size : (index + 1) * size])
-            child = node.children.get(page_tokens)
+            child = node.children.get(tuple(tokens[index * size : (index + 1) * size]))
             if child is None:
-                is_known = index >= first_known
-                key = keys[index - first_known] if is_known else chain_key(node.key, page_tokens)
-                child = self._add(node, page_tokens, key, owners)
-                new.append(child)
-            elif chat not in child.owners:
+                left = tokens[index * size : full * size], table.pages[index:full]
+                new += self._append(node, *left, keys, chat)
+                node = new[-1]
+                break
+            if chat not in child.owners:
                 self._set_owners(child, child.owners | owners)
                 new.append(child)
             if (page := table.pages[index]) != NO_PAGE:
@@ -218,10 +216,32 @@ class PrefixTree:
             last = node
         return last
 
-    def _add(self, parent: Node, tokens: Tokens, key: bytes, owners: Owners = frozenset()) -> Node:
-        child = Node(tokens, parent, parent.depth + 1, key, children={}, owners=owners)
-        parent.children[tokens] = child
-        return child
+    def _append(
+        self, parent: Node, tokens: Sequence[int], pages: Sequence[int], keys: Sequence[bytes], chat: str
+    ) -> list[Node]:
+        """New nodes behind `parent`, of full pages that hold `tokens`; `keys` are the last ones', if known.
+
+        All at once: thousands come at the end of a long prompt, while other answers wait.
+        """
+        size, owners = self._pager.page_size, frozenset((chat,))
+        known = keys[max(0, len(keys) - len(pages)) :]
+        ids = id_bytes(tokens[: (len(pages) - len(known)) * size])
+        names = *keys_of_ids(parent.key, ids, ID_BYTES * size), *known
+        new, last = list[Node](), parent
+        for page, name, held in zip(pages, names, zip(*[iter(tokens)] * size, strict=True), strict=True):
+            node = Node(held, last, last.depth + 1, name, page, {}, 0, owners, self.clock)
+            last.children[held] = node
+            if page != NO_PAGE:
+                self._nodes[page] = node
+                last.resident_children += 1
+            new.append(node)
+            last = node
+        there = [page for page in pages if page != NO_PAGE]
+        self._pager.cache(there)
+        self._chats.add(owners, len(there))
+        if new[0].page != NO_PAGE and len(parent.children) > 1:
+            self._supersede(new[0], chat)
+        return new
 
     def _supersede(self, node: Node, chat: str) -> None:
         """Drop partly filled pages of `chat` alone beside `node` that hold a beginning of its tokens."""
@@ -246,7 +266,7 @@ class PrefixTree:
                 return
         node = parent.children.get(tokens)
         if node is None:
-            node = self._add(parent, tokens, b"")
+            node = parent.children[tokens] = Node(tokens, parent, parent.depth + 1, b"", children={})
             self._set_page(node, page)
             self._supersede(node, chat)
         self._set_owners(node, node.owners | {chat})
@@ -263,15 +283,15 @@ class PrefixTree:
             self._trail.left(node)
         node.page = page
         if page != NO_PAGE:
-            self._pager.cache(page)
+            self._pager.cache((page,))
             self._nodes[page] = node
-            self._chats.add(node.owners)
+            self._chats.add(node.owners, 1)
             node.parent.resident_children += 1
 
     def _set_owners(self, node: Node, owners: Owners) -> None:
         if node.page != NO_PAGE:
             self._chats.remove(node.owners)
-            self._chats.add(owners)
+            self._chats.add(owners, 1)
         node.owners = owners
 
     def _prune(self, node: Node) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.kv.node import Node
-from engine.kv.page_data import LONGEST_RUN, SpilledRun, id_bytes, keys_of_ids, run_pages
+from engine.kv.page_data import ID_BYTES, LONGEST_RUN, SpilledRun, id_bytes, keys_of_ids, run_pages
 from engine.kv.page_table import NO_PAGE
 from engine.kv.stores import PageStore, Room, Tier
 
@@ -39,12 +39,11 @@ def stored_run(tier: Tier, parent: bytes, tokens: Sequence[int], size: int) -> S
     Args:
         tokens: that follow `parent`; only whole pages of `size` of them count.
     """
-    keys, ids, step = list[bytes](), list[bytes](), LONGEST_RUN * size
+    keys, ids, step, page_bytes = list[bytes](), list[bytes](), LONGEST_RUN * size, ID_BYTES * size
     whole = len(tokens) - len(tokens) % size
     for begin in range(0, whole, step):
         end = min(begin + step, whole)
         asked_ids = id_bytes(tokens[begin:end])
-        page_bytes = len(asked_ids) // ((end - begin) // size)
         asked = keys_of_ids(keys[-1] if keys else parent, asked_ids, page_bytes)
         found = tier.count(asked)
         keys += asked[:found]

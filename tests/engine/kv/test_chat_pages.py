@@ -16,7 +16,7 @@ Pages = st.lists(st.frozensets(st.sampled_from(["", "a", "b", "c"])), max_size=1
 def test_sums_are_right_after_pages_came_and_went(pages: list[frozenset[str]], gone: int) -> None:
     chats = ChatPages()
     for owners in pages:
-        chats.add(owners)
+        chats.add(owners, 1)
     for owners in pages[:gone]:
         chats.remove(owners)
     left = pages[gone:]
@@ -32,5 +32,5 @@ def test_sums_are_right_after_pages_came_and_went(pages: list[frozenset[str]], g
 def test_what_several_chats_share_is_held_once(pages: list[frozenset[str]], pinned: set[str]) -> None:
     chats = ChatPages()
     for owners in pages:
-        chats.add(owners)
+        chats.add(owners, 1)
     assert chats.held_by(pinned) == Counter(owners & pinned for owners in pages if owners & pinned)

@@ -81,10 +81,10 @@ def test_hits_and_misses_run_side_by_side() -> None:
 
 
 def test_sequences_with_the_same_hash_are_told_apart_by_their_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    def same(parent: bytes, tokens: object) -> bytes:
-        return b"0123456789abcdef"
+    def same(parent: bytes, ids: bytes, page_bytes: int) -> tuple[bytes, ...]:
+        return (b"0123456789abcdef",) * (len(ids) // page_bytes)
 
-    monkeypatch.setattr(prefix_tree, "chain_key", same)
+    monkeypatch.setattr(prefix_tree, "keys_of_ids", same)
     world = world_of(16)
     world.run(prompt(12))
     assert world.run(prompt(12, 1)) == 0

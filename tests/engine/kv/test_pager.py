@@ -186,7 +186,7 @@ def test_shrinking_gives_back_what_is_behind() -> None:
 def test_a_page_that_only_the_tree_holds_is_idle_and_not_used() -> None:
     pager = Pager(PAGES, SIZE)
     table = grown(pager, 8)
-    pager.cache(0)
+    pager.cache([0])
     assert (set(pager.idle_pages), pager.pages_used) == (set(), 2)
     pager.free(table)
     assert (set(pager.idle_pages), pager.pages_used, pager.free_pages) == ({0}, 0, PAGES - 1)
@@ -253,9 +253,9 @@ def test_a_page_that_nobody_holds_cannot_be_used(wrong: Callable[[Pager], None],
 def test_a_page_is_in_the_tree_once() -> None:
     pager = Pager(PAGES, SIZE)
     grown(pager, SIZE)
-    pager.cache(0)
+    pager.cache([0])
     with pytest.raises(AssertionError, match="page 0 is in the prefix tree twice"):
-        pager.cache(0)
+        pager.cache([0])
 
 
 def test_a_page_that_is_still_read_is_not_exchanged() -> None:
@@ -294,7 +294,7 @@ def _lose_idle(pager: Pager) -> None:
 def test_the_check_tells_of_lists_that_are_wrong(harm: Callable[[Pager], None], told: str) -> None:
     pager = Pager(PAGES, SIZE)
     table = grown(pager, SIZE)
-    pager.cache(0)
+    pager.cache([0])
     pager.free(table)
     pager.check([])
     harm(pager)
@@ -366,7 +366,7 @@ class PagerMachine(RuleBasedStateMachine):
             self.pager.uncache(page)
             self.cached.discard(page)
         elif self.held()[page]:
-            self.pager.cache(page)
+            self.pager.cache([page])
             self.cached.add(page)
 
     @precondition(lambda self: any(self.written))
