@@ -96,7 +96,7 @@ def scene(random: Random) -> tuple[Memory, Scheduler[Item], Item]:
             item.table.length += more
         for page in item.table.pages[: random.randint(0, 9)]:
             if not pager.is_cached(page):
-                pager.cache(page)
+                pager.cache([page])
         tables.append(item.table)
         scheduler.join(item)
     pinned = frozenset(chat for chat in "ab" if random.random() < 0.3)
