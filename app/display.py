@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 _X11 = "libxcb.so.1"
 _WAYLAND = "libwayland-client.so.0"
+_NEW_GENERATION_S = 0.5  # ample for an X server that starts anew
 _QUARTZ = "/System/Library/Frameworks/ApplicationServices.framework/ApplicationServices"
 
 
@@ -70,7 +72,11 @@ def _platform_folder() -> Path | None:
 
 
 def _x11_answers(display: str) -> bool:
-    """Connect as Qt will, authorisation included."""
+    """Connect as Qt will, authorisation included.
+
+    An X server whose last client leaves starts anew, unless told otherwise (`-noreset`, Xserver(1)), and
+    drops whoever comes meanwhile: it is asked again.
+    """
     try:
         xcb = ctypes.CDLL(_X11)
     except OSError:
@@ -79,6 +85,13 @@ def _x11_answers(display: str) -> bool:
     xcb.xcb_connect.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
     xcb.xcb_connection_has_error.argtypes = [ctypes.c_void_p]
     xcb.xcb_disconnect.argtypes = [ctypes.c_void_p]
+    ends = time.monotonic() + _NEW_GENERATION_S
+    while not (answers := _connects(xcb, display)) and time.monotonic() < ends:
+        time.sleep(0.02)
+    return answers
+
+
+def _connects(xcb: ctypes.CDLL, display: str) -> bool:
     connection = xcb.xcb_connect(os.fsencode(display), None)
     answers = xcb.xcb_connection_has_error(connection) == 0
     xcb.xcb_disconnect(connection)
