@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import signal
 import socket
 from collections.abc import Generator
 from pathlib import Path
@@ -38,8 +39,13 @@ LOOPBACK = ("127.", "::1", "localhost")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before a test that hangs is ended, what its process was at is told."""
+    """Before a test that hangs is ended, what its process was at is told.
+
+    A Ctrl-C is heard also where a shell runs the tests in the background, and has such commands ignore it.
+    """
     config.pluginmanager.register(_Watching())
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _Watching:
