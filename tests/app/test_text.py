@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QTextLayout
+from PySide6.QtGui import QTextLayout, QTextLine
 from PySide6.QtWidgets import QLabel
 from pytestqt.qtbot import QtBot
 
@@ -40,17 +40,21 @@ def test_a_tooltip_shows_words_as_they_are(qtbot: QtBot, words: str) -> None:
 
 
 def as_seen(words: str) -> str:
-    """The letters in the order in which Qt draws them, from the left; no marks for directions."""
+    """The letters in the order in which Qt draws them, from the left; no marks for directions.
+
+    By what lies at each place of the line: what glyphs say of themselves depends on a machine's fonts.
+    """
     layout = QTextLayout(words)
     layout.beginLayout()
-    layout.createLine().setLineWidth(10_000)
+    line = layout.createLine()
+    line.setLineWidth(10_000)
     layout.endLayout()
-    placed = [
-        (point.x(), words[place])
-        for run in layout.glyphRuns(0, len(words), QTextLayout.GlyphRunRetrievalFlag.RetrieveAll)
-        for point, place in zip(run.positions(), run.stringIndexes(), strict=True)
+    places = [
+        line.xToCursor(x / 4, QTextLine.CursorPosition.CursorOnCharacter)
+        for x in range(int(4 * line.naturalTextWidth()))
     ]
-    return "".join(letter for _, letter in sorted(placed) if letter not in "\u2068\u2069")
+    seen = "".join(words[place] for place in dict.fromkeys(places) if place < len(words))
+    return seen.translate({ord(mark): None for mark in "\u2068\u2069"})
 
 
 TITLE = "\u05d0\u05d1 \u05d2\u05d3…"
