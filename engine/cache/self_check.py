@@ -10,9 +10,8 @@ import mlx.core as mx
 
 from engine.kv.arena import Arena
 from engine.kv.page_data import id_bytes
-from engine.kv.page_table import NO_PAGE, PageTable, Span
+from engine.kv.page_table import NO_PAGE, PageTable, Span, page_spans
 from engine.kv.pager import OutOfPages
-from engine.kv.pool_memory import page_spans
 from engine.loading.model import LoadedModel
 from engine.runner import Runner
 

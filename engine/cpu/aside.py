@@ -24,8 +24,7 @@ from engine.cpu.aside_process import ChunkWork, Earlier, compute_and_end
 from engine.cpu.gate import Gate
 from engine.kv import growth
 from engine.kv.arena import Arena
-from engine.kv.page_table import PageTable
-from engine.kv.pager import Pager
+from engine.kv.page_table import PageTable, token_spans
 from engine.kv.pool_spans import write
 from engine.kv.window import first_seen
 from engine.layers.decoder import Decoder
@@ -178,9 +177,9 @@ class Aside:
         failure: why there are none any more, in words; "" while there are, and where there never were.
     """
 
-    def __init__(self, decoder: Decoder, arena: Arena, pager: Pager, threads: int) -> None:
+    def __init__(self, decoder: Decoder, arena: Arena, threads: int) -> None:
         """`threads`: that compute a chunk."""
-        self._decoder, self._arena, self._pager, self._threads = decoder, arena, pager, threads
+        self._decoder, self._arena, self._threads = decoder, arena, threads
         # Elsewhere a process that is forked may not use what the system's own libraries have begun.
         self.is_possible = sys.platform == "linux" and usable() > 1
         self._broken, self.failure = 0, ""
@@ -196,7 +195,7 @@ class Aside:
         """
         begin, earlier, layers = table.length, dict[int, Earlier](), self._decoder.attention
         for layer in layers if begin else ():
-            spans = self._pager.spans(table, first_seen(begin, layer.shape.window), begin)
+            spans = token_spans(table, self._arena.page_size, first_seen(begin, layer.shape.window), begin)
             earlier[layer.index] = Earlier(*self._arena.on_host(layer.index), spans)
         mx.eval(ids)
         growth.settle()
@@ -234,7 +233,8 @@ class Aside:
         is_awaited = is_awaited and not chunk.is_computed
         while taken := chunk.take(self._a_step if is_awaited else chunk.tokens):
             layer, tokens, *rows = taken
-            spans = self._pager.spans(table, chunk.begin + tokens.start, chunk.begin + tokens.stop)
+            begin, end = chunk.begin + tokens.start, chunk.begin + tokens.stop
+            spans = token_spans(table, self._arena.page_size, begin, end)
             for pool, new in zip(self._arena.on_host(layer), rows, strict=True):
                 write(pool, new, spans)
             chunk.stored(tokens)

@@ -88,7 +88,7 @@ class HostSteps:
     def attend(self, parts: Sequence[Part], crew: Crew | None = None) -> HostAttention:
         """Attention of a step of these parts, whose pages are there already; `crew`: of HostAttention."""
         tables = [(part.table, part.tokens) for part in parts]
-        return HostAttention(self._model.arena, self._model.pager, tables, crew)
+        return HostAttention(self._model.arena, tables, crew)
 
     def pick(self, logits: mx.array) -> tuple[mx.array, mx.array]:
         """The likeliest token of each row of (rows, vocab) logits, and the log of its mass: see Pick."""

@@ -101,7 +101,7 @@ class FunctionalDriver(_Layers):
 
     def repeat(self, x: mx.array) -> mx.array:
         """See `Driver.repeat`."""
-        step = FunctionalStep(self._arena, self.pager, [(self._table, 1)])
+        step = FunctionalStep(self._arena, [(self._table, 1)])
         out = self._through(step, [_after(self._base[0], x), *self._base[1:]])[-1]
         mx.eval(out)
         return out
@@ -109,7 +109,7 @@ class FunctionalDriver(_Layers):
     def _step(self, table: PageTable, rows: Rows) -> list[mx.array]:
         tokens = rows[0].shape[0]
         self._room(table, table.length + tokens)
-        outs = self._through(FunctionalStep(self._arena, self.pager, [(table, tokens)]), rows)
+        outs = self._through(FunctionalStep(self._arena, [(table, tokens)]), rows)
         table.length += tokens
         return outs
 

@@ -29,8 +29,8 @@ from engine.kv.coding import Plane, coding, head_bytes
 from engine.kv.growth import GrowingPools
 from engine.kv.page_data import Array, PageData
 from engine.kv.page_table import PageCopy as PageCopied
-from engine.kv.page_table import Span
-from engine.kv.pool_memory import PoolMemory, page_spans
+from engine.kv.page_table import Span, page_spans
+from engine.kv.pool_memory import PoolMemory
 from engine.kv.pool_spans import bits, copy, gather, write
 from metal.constants import device_integers
 from metal.page_copy import PageCopy

@@ -15,8 +15,7 @@ from engine.cpu.crew import Crew
 from engine.cpu.host_view import host_view
 from engine.kv.arena import Arena
 from engine.kv.few_queries import Seen, Slots, attend, listed, most_keys
-from engine.kv.page_table import PageTable, Span
-from engine.kv.pager import Pager
+from engine.kv.page_table import PageTable, Span, token_spans
 from engine.kv.window import first_seen
 from engine.layers import host_math
 from engine.layers.attention import AttentionLayer
@@ -32,14 +31,14 @@ class HostAttention:
     """An Attend in the host's memory: the next tokens of sequences, whose pages must exist already."""
 
     def __init__(
-        self, arena: Arena, pager: Pager, parts: Sequence[tuple[PageTable, int]], crew: Crew | None = None
+        self, arena: Arena, parts: Sequence[tuple[PageTable, int]], crew: Crew | None = None
     ) -> None:
         """`parts`: the sequences' tables, and how many tokens each gets; their rows follow each other.
 
         `crew`: shares a part's heads of keys; None where the thread that asks has them all.
         """
         self._arena, self._crew = arena, crew
-        self._parts = [_Part(pager, table, tokens) for table, tokens in parts]
+        self._parts = [_Part(arena.page_size, table, tokens) for table, tokens in parts]
         self._positions = [part.start + i for part in self._parts for i in range(part.tokens)]
         self._spans = [span for part in self._parts for span in part.written]
         is_one = len(self._spans) == 1
@@ -133,10 +132,10 @@ def _turn(cos: Floats, sin: Floats) -> Callable[[Floats], Floats]:
 class _Part:
     """Tokens [start, start + tokens) of a sequence: where they are written, and what they see."""
 
-    def __init__(self, pager: Pager, table: PageTable, tokens: int) -> None:
+    def __init__(self, page_size: int, table: PageTable, tokens: int) -> None:
         self.start, self.tokens = table.length, tokens
-        self._pager, self._table = pager, table
-        self.written = pager.spans(table, self.start, self.start + tokens)
+        self._page_size, self._table = page_size, table
+        self.written = token_spans(table, page_size, self.start, self.start + tokens)
         self._seen: dict[int | None, Seen] = {}
 
     def sees(self, shape: AttentionShape) -> Seen:
@@ -148,7 +147,8 @@ class _Part:
 
     def spans(self, window: int | None) -> list[Span]:
         """The slots of what it sees in layers with that window."""
-        return self._pager.spans(self._table, first_seen(self.start, window), self.start + self.tokens)
+        first = first_seen(self.start, window)
+        return token_spans(self._table, self._page_size, first, self.start + self.tokens)
 
 
 Read = Callable[[_Part], tuple[Floats, Floats, Seen]]

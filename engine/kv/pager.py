@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import filterfalse
 
 from engine.errors import EngineError
-from engine.kv.page_table import NO_PAGE, PageCopy, PageTable, Span
+from engine.kv.page_table import NO_PAGE, PageCopy, PageTable
 
 
 class OutOfPages(EngineError):
@@ -233,28 +233,6 @@ class Pager:
         self._is_cached[page] = 0
         self._idle.discard(page)
         self.release((page,))
-
-    def spans(self, table: PageTable, begin: int, end: int) -> list[Span]:
-        """The slots of tokens [begin, end), neighbours merged, in token order.
-
-        Raises ValueError when a token of the range is not in a page.
-        """
-        if begin >= end:
-            return []
-        size, pages = self.page_size, table.pages
-        first, last = begin // size, (end - 1) // size
-        used = pages[first : last + 1]
-        if len(used) <= last - first or NO_PAGE in used:
-            missing = next((index for index, page in enumerate(used) if page == NO_PAGE), len(used))
-            raise ValueError(f"token {max(begin, (first + missing) * size)} is in no page")
-        breaks = [index for index in range(1, len(used)) if used[index] != used[index - 1] + 1]
-        spans = [
-            Span(used[index] * size, (used[behind - 1] + 1) * size)
-            for index, behind in zip([0, *breaks], [*breaks, len(used)], strict=True)
-        ]
-        spans[0] = Span(spans[0].begin + begin % size, spans[0].end)
-        spans[-1] = Span(spans[-1].begin, spans[-1].end - (-end % size))
-        return spans
 
     def check(self, tables: Iterable[PageTable]) -> None:
         """Raise AssertionError unless `tables` and the prefix tree are exactly the holders of all pages."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.kv.page_data import Array, PageMemory
-from engine.kv.page_table import Span
+from engine.kv.page_table import Span, page_spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,3 @@ class PoolMemory:
         """See MemoryOf."""
         spans = page_spans(self._pages[first : first + pages], self._page_size)
         return {name: plane.parts(spans) for name, plane in self._planes.items()}
-
-
-def page_spans(pages: Sequence[int], page_size: int) -> list[Span]:
-    """The slots of `pages`, of which there are some, in their order, neighbours merged."""
-    breaks = [index for index in range(1, len(pages)) if pages[index] != pages[index - 1] + 1]
-    rows = zip([0, *breaks], [*breaks, len(pages)], strict=True)
-    return [Span(pages[first] * page_size, (pages[end - 1] + 1) * page_size) for first, end in rows]

@@ -16,8 +16,7 @@ from engine.cpu.host_view import host_view
 from engine.kv.arena import Arena
 from engine.kv.block_attention import attend_in_blocks
 from engine.kv.heads import heads_on_host, is_for_host, rotated_heads
-from engine.kv.page_table import PageTable, Span
-from engine.kv.pager import Pager
+from engine.kv.page_table import PageTable, Span, token_spans
 from engine.kv.together import MOST_FOLDED, Beside
 from engine.kv.window import first_seen
 from engine.layers.attention import AttentionLayer
@@ -44,7 +43,7 @@ class FunctionalStep:
     """
 
     def __init__(
-        self, arena: Arena, pager: Pager, parts: Sequence[tuple[PageTable, int]], *, crew: Crew | None = None
+        self, arena: Arena, parts: Sequence[tuple[PageTable, int]], *, crew: Crew | None = None
     ) -> None:
         """`parts`: the sequences' tables, and how many tokens each gets; their rows follow each other.
 
@@ -52,7 +51,7 @@ class FunctionalStep:
         step, whose tokens nobody has waited for yet, and whose operations are counted.
         """
         self._arena = arena
-        self._parts = [_Part(pager, table, tokens) for table, tokens in parts]
+        self._parts = [_Part(arena.page_size, table, tokens) for table, tokens in parts]
         self._crew = crew if arena.coding.dtype == mx.float32 else None
         singles = list(takewhile(lambda part: part.tokens == 1, self._parts))
         self._singles = len(singles) if len(singles) > 1 else 0
@@ -139,10 +138,10 @@ class FunctionalStep:
 class _Part:
     """Tokens [start, start + tokens) of a sequence: where they are written, and what they see."""
 
-    def __init__(self, pager: Pager, table: PageTable, tokens: int) -> None:
+    def __init__(self, page_size: int, table: PageTable, tokens: int) -> None:
         self.start, self.tokens = table.length, tokens
-        self.written = pager.spans(table, self.start, self.start + tokens)
-        self._pager, self._table = pager, table
+        self.written = token_spans(table, page_size, self.start, self.start + tokens)
+        self._page_size, self._table = page_size, table
         self._visible: dict[int | None, Visible] = {}
         self._angles: Angles | None = None
 
@@ -169,7 +168,7 @@ class _Part:
     def spans(self, window: int | None) -> list[Span]:
         """The slots of what it sees in layers with that window."""
         first = first_seen(self.start, window)
-        return self._pager.spans(self._table, first, self.start + self.tokens)
+        return token_spans(self._table, self._page_size, first, self.start + self.tokens)
 
     def _see(self, window: int | None) -> Visible:
         spans = self.spans(window)

@@ -52,7 +52,7 @@ class FunctionalSteps:
         self._is_cpu = device_kind() == "CPU"
         self.host = HostSteps(model, self.launches, crew) if self._is_cpu and model.kernels is None else None
         self._no_logits = mx.zeros((0, model.config.vocab_size))
-        self._aside = Aside(model.decoder, model.arena, model.pager, crew.size)
+        self._aside = Aside(model.decoder, model.arena, crew.size)
 
     @property
     def has_aside(self) -> bool:
@@ -136,6 +136,4 @@ class FunctionalSteps:
         # A CPU is asked for a prompt's next step when this one has ended: it may wait in the middle of it.
         waits = self._is_cpu and any(part.rows < part.tokens for part in parts)
         tables = [(part.table, part.tokens) for part in parts]
-        return FunctionalStep(
-            self._model.arena, self._model.pager, tables, crew=self._crew if waits else None
-        )
+        return FunctionalStep(self._model.arena, tables, crew=self._crew if waits else None)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from mlx_lm.utils import load_model as load_peer
 
-from engine.kv.page_table import PageTable
+from engine.kv.page_table import PageTable, token_spans
 from engine.kv.step import FunctionalStep
 from engine.layers.attention import AttentionLayer
 from engine.loading.model import LoadedModel, load_model
@@ -127,7 +127,7 @@ def test_pages_that_are_no_neighbours_give_the_same_tokens(tmp_path: Path) -> No
         model.pager.free(other)
     runner, table = Runner(model), PageTable()
     runner.prefill(table, tokens[:-1])
-    assert len(model.pager.spans(table, 0, len(tokens) - 1)) > 5
+    assert len(token_spans(table, model.pager.page_size, 0, len(tokens) - 1)) > 5
     generated, step = [], [tokens[-1]]
     for _ in range(GREEDY_TOKENS):
         step = [int(mx.argmax(runner.next_logits(table, step)).item())]
@@ -158,8 +158,8 @@ def test_a_token_sees_long_and_short_runs_of_pages_alike(
     model = load_model(folder, EngineSettings(), lambda done, total: None)
     runner, tokens = Runner(model), [(7 * n) % VOCAB for n in range(703)]
     scattered, together = in_pieces(model, lengths), in_pieces(model, (704,))
-    assert len(model.pager.spans(scattered, 0, 704)) == len(lengths)
-    assert len(model.pager.spans(together, 0, 704)) == 1
+    assert len(token_spans(scattered, model.pager.page_size, 0, 704)) == len(lengths)
+    assert len(token_spans(together, model.pager.page_size, 0, 704)) == 1
     for table in (scattered, together):
         runner.prefill(table, tokens)
     for token in (5, 9):

@@ -13,7 +13,7 @@ from engine.cpu.crew import Crew
 from engine.cpu.host_steps import MOST, HostSteps
 from engine.kv.few_queries import Seen
 from engine.kv.host_attention import HostAttention
-from engine.kv.page_table import PageTable
+from engine.kv.page_table import PageTable, token_spans
 from engine.kv.step import FunctionalStep
 from engine.layers.host_math import Floats
 from engine.layers.ops import BuiltinOps, pick
@@ -49,7 +49,7 @@ def test_they_give_what_mlx_s_operations_give(
         model.memory.grow(table, table.length + count)
     tokens = mx.array([9 + row for row in range(sum(counts))], dtype=mx.uint32)
     # The same tokens are written twice: what is read behind the first time is what they are.
-    attend = FunctionalStep(model.arena, model.pager, list(zip(tables, counts, strict=True)))
+    attend = FunctionalStep(model.arena, list(zip(tables, counts, strict=True)))
     hidden = model.decoder.hidden(tokens, BuiltinOps(), attend)
     theirs = model.decoder.logits(hidden, BuiltinOps())
     mx.eval(theirs)
@@ -88,7 +88,8 @@ def test_a_prompt_s_chunks_of_up_to_so_many_tokens(
     runner.prefill(other, ids)
     for layer in range(runner.layers):
         found, expected = (
-            model.arena.read_layer(layer, model.pager.spans(each, 0, len(ids))) for each in (table, other)
+            model.arena.read_layer(layer, token_spans(each, model.pager.page_size, 0, len(ids)))
+            for each in (table, other)
         )
         for one, another in zip(found, expected, strict=True):
             assert_close(one, another)

@@ -147,8 +147,7 @@ def test_a_step_that_waits_equals_one_that_does_not(bits: int | None, window: in
         pager.grow(table, table.length + tokens)
         qkv = random(tokens, 8 * 32, seed=tokens)
         outs = [
-            np.array(FunctionalStep(arena, pager, [(table, tokens)], crew=crew)(layer, qkv))
-            for crew in (None, CREW)
+            np.array(FunctionalStep(arena, [(table, tokens)], crew=crew)(layer, qkv)) for crew in (None, CREW)
         ]
         np.testing.assert_allclose(outs[1], outs[0], atol=2e-6)
         table.length += tokens

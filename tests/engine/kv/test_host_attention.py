@@ -13,7 +13,7 @@ from engine.cpu.crew import Crew
 from engine.kv.arena import Arena
 from engine.kv.few_queries import FEW, KEYS, most_keys, slots
 from engine.kv.host_attention import HostAttention
-from engine.kv.page_table import PageTable, Span
+from engine.kv.page_table import PageTable, Span, token_spans
 from engine.kv.pager import Pager
 from engine.kv.step import FunctionalStep
 from engine.layers import host_math
@@ -65,7 +65,7 @@ class World:
             self.pager.grow(table, length)
             if length:
                 rows = random(length, WIDTH, seed=100 + length)
-                mx.eval(FunctionalStep(self.arena, self.pager, [(table, length)])(layer, rows))
+                mx.eval(FunctionalStep(self.arena, [(table, length)])(layer, rows))
             table.length = length
 
     def parts(self, tokens: Sequence[int]) -> list[tuple[PageTable, int]]:
@@ -76,15 +76,15 @@ class World:
 
     def stored(self, tokens: Sequence[int]) -> list[np.ndarray]:
         """Keys and values of each sequence, with so many new tokens."""
-        spans = [self.pager.spans(table, 0, table.length + count) for table, count in self.parts(tokens)]
+        spans = [token_spans(table, SIZE, 0, table.length + count) for table, count in self.parts(tokens)]
         return [np.array(each) for span in spans for each in self.arena.read_layer(0, span)]
 
     def by_host(self, tokens: Sequence[int], qkv: mx.array, crew: Crew | None = None) -> np.ndarray:
         mx.eval(qkv)
-        return HostAttention(self.arena, self.pager, self.parts(tokens), crew)(self.layer, np.array(qkv))
+        return HostAttention(self.arena, self.parts(tokens), crew)(self.layer, np.array(qkv))
 
     def by_mlx(self, tokens: Sequence[int], qkv: mx.array) -> np.ndarray:
-        return np.array(FunctionalStep(self.arena, self.pager, self.parts(tokens))(self.layer, qkv))
+        return np.array(FunctionalStep(self.arena, self.parts(tokens))(self.layer, qkv))
 
 
 @pytest.mark.parametrize("window", [None, 1, 20, 1000])
@@ -129,7 +129,7 @@ def test_of_a_part_s_last_tokens(rows: int, bits: int | None, window: int | None
     layer, qkv = layer_of(window=window), random(30, WIDTH, seed=9)
     ours, all_of_them = (World(layer, [300], bits=bits) for _ in range(2))
     mx.eval(qkv)
-    attention = HostAttention(ours.arena, ours.pager, ours.parts((30,)))
+    attention = HostAttention(ours.arena, ours.parts((30,)))
     found = attention.last(layer, np.array(qkv), rows)
     np.testing.assert_allclose(found, all_of_them.by_host((30,), qkv)[-rows:], atol=2e-6)
     for one, other in zip(ours.stored((30,)), all_of_them.stored((30,)), strict=True):
@@ -173,7 +173,7 @@ def test_it_is_attention_in_float64() -> None:
     arena.reserve(80, 80)
     pager.grow(table, 1100)
     keys, values = arena.on_host(0)
-    spans = pager.spans(table, 0, 1100)
+    spans = token_spans(table, SIZE, 0, 1100)
     rng = np.random.default_rng(1)
     for pool in (keys, values):
         for span in spans:
@@ -181,7 +181,7 @@ def test_it_is_attention_in_float64() -> None:
     table.length = 1099
     del keys, values, pool
     qkv = random(1, 12 * DIM, seed=2)
-    out = HostAttention(arena, pager, [(table, 1)])(layer, np.array(qkv))
+    out = HostAttention(arena, [(table, 1)])(layer, np.array(qkv))
     k64, v64 = (np.array(each, np.float64) for each in arena.read_layer(0, spans))
     q = np.array(
         layer.rope(random(1, 12 * DIM, seed=2)[:, : 4 * DIM].reshape(1, 4, 1, DIM), 1099), np.float64

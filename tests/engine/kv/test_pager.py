@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from engine.kv.page_table import NO_PAGE, PageCopy, PageTable, Span
+from engine.kv.page_table import NO_PAGE, PageCopy, PageTable, Span, token_spans
 from engine.kv.pager import OutOfPages, Pager
 
 PAGES, SIZE = 12, 4
@@ -20,7 +20,7 @@ def test_a_lone_table_is_one_span() -> None:
     pager, table = Pager(PAGES, SIZE), PageTable()
     for tokens in range(1, 30):
         pager.grow(table, tokens)
-    assert pager.spans(table, 3, 29) == [Span(3, 29)]
+    assert token_spans(table, SIZE, 3, 29) == [Span(3, 29)]
 
 
 def test_two_tables_growing_in_turn_keep_their_own_tokens() -> None:
@@ -29,7 +29,7 @@ def test_two_tables_growing_in_turn_keep_their_own_tokens() -> None:
         pager.grow(first, tokens)
         pager.grow(second, tokens)
     slots = [
-        {slot for span in pager.spans(table, 0, 12) for slot in range(span.begin, span.end)}
+        {slot for span in token_spans(table, SIZE, 0, 12) for slot in range(span.begin, span.end)}
         for table in (first, second)
     ]
     assert len(slots[0]) == len(slots[1]) == 12
@@ -49,18 +49,18 @@ def test_released_tokens_are_in_no_page() -> None:
     pager.grow(table, 16)
     pager.release_before(table, 7)
     assert table.pages[0] == NO_PAGE
-    assert pager.spans(table, 4, 16) == [Span(4, 16)]
+    assert token_spans(table, SIZE, 4, 16) == [Span(4, 16)]
     with pytest.raises(ValueError, match="token 3 is in no page"):
-        pager.spans(table, 3, 16)
+        token_spans(table, SIZE, 3, 16)
 
 
 def test_spans_end_with_the_last_token_that_is_asked_for() -> None:
     pager, table = Pager(PAGES, SIZE), PageTable()
     pager.grow(table, 12)
-    assert pager.spans(table, 2, 7) == [Span(2, 7)]
-    assert pager.spans(table, 2, 8) == [Span(2, 8)]
+    assert token_spans(table, SIZE, 2, 7) == [Span(2, 7)]
+    assert token_spans(table, SIZE, 2, 8) == [Span(2, 8)]
     with pytest.raises(ValueError, match="token 12 is in no page"):
-        pager.spans(table, 2, 13)
+        token_spans(table, SIZE, 2, 13)
 
 
 @pytest.mark.parametrize(("pages", "size"), [(0, SIZE), (PAGES, 0)])
@@ -413,7 +413,7 @@ class PagerMachine(RuleBasedStateMachine):
     @invariant()
     def every_token_is_where_it_was_written(self) -> None:
         for table, first, written in zip(self.tables, self.first, self.written, strict=True):
-            spans = self.pager.spans(table, first, len(written))
+            spans = token_spans(table, SIZE, first, len(written))
             slots = [slot for span in spans for slot in range(span.begin, span.end)]
             assert [self.slots[slot] for slot in slots] == written[first:]
             assert all(left.end != right.begin for left, right in pairwise(spans))

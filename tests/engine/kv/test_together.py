@@ -12,7 +12,7 @@ import pytest
 from engine.cpu.host_view import host_view
 from engine.kv import together
 from engine.kv.arena import Arena
-from engine.kv.page_table import PageTable
+from engine.kv.page_table import PageTable, token_spans
 from engine.kv.pager import Pager
 from engine.kv.step import FunctionalStep
 from engine.kv.together import Beside, Together
@@ -68,21 +68,21 @@ class World:
         qkv = values(len(self.tables), self.width, seed=9).astype(self.layer.shape.dtype)
         for table in self.tables:
             self.pager.grow(table, table.length + 1)
-        step = FunctionalStep(self.arena, self.pager, [(table, 1) for table in self.tables])
+        step = FunctionalStep(self.arena, [(table, 1) for table in self.tables])
         return step(self.layer, qkv), step
 
     def one_by_one(self) -> mx.array:
         qkv = values(len(self.tables), self.width, seed=9).astype(self.layer.shape.dtype)
         return mx.concatenate(
             [
-                FunctionalStep(self.arena, self.pager, [(table, 1)])(self.layer, qkv[row : row + 1])
+                FunctionalStep(self.arena, [(table, 1)])(self.layer, qkv[row : row + 1])
                 for row, table in enumerate(self.tables)
             ]
         )
 
     def _write(self, table: PageTable, rows: mx.array) -> None:
         rows = rows.astype(self.layer.shape.dtype)
-        mx.eval(FunctionalStep(self.arena, self.pager, [(table, len(rows))])(self.layer, rows))
+        mx.eval(FunctionalStep(self.arena, [(table, len(rows))])(self.layer, rows))
         table.length = len(rows)
 
 
@@ -105,7 +105,7 @@ def test_all_at_once_are_what_each_is_alone(heads: int, window: int | None, bits
 def test_it_is_attention_in_float64(dtype: mx.Dtype, most: float) -> None:
     shape = shape_of(dtype=dtype)
     world = World([40, 64, 17], layer_of(shape))
-    seen = [world.pager.spans(table, 0, table.length) for table in world.tables]
+    seen = [token_spans(table, PAGE, 0, table.length) for table in world.tables]
     q = values(3, shape.heads, 1, DIM, seed=3).astype(dtype)
     found = np.array(Together(world.arena, [0, 1, 2], seen).attend(0, shape, q).astype(mx.float32))
     for row, spans in enumerate(seen):
@@ -126,7 +126,7 @@ def test_what_others_have_left_behind_a_sequence_does_not_reach_it() -> None:
     used = {
         slot
         for table in world.tables
-        for span in world.pager.spans(table, 0, table.length)
+        for span in token_spans(table, PAGE, 0, table.length)
         for slot in range(span.begin, span.end)
     }
     for pool in world.arena.state()[:2]:
@@ -156,7 +156,7 @@ def test_who_sees_much_in_a_row_attends_to_it_where_it_lies(monkeypatch: pytest.
 
 def test_who_would_copy_too_much_attends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World([200, 210, 300, 310], layer_of(shape_of()))
-    seen = [world.pager.spans(table, 0, table.length) for table in world.tables]
+    seen = [token_spans(table, PAGE, 0, table.length) for table in world.tables]
     monkeypatch.setattr(together, "MOST_COPIED", 250 * world.arena.token_bytes)
     beside = Beside(world.arena, seen)
     assert ([group.members for group in beside.groups], beside.alone, beside.order) == (
