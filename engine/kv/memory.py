@@ -144,7 +144,7 @@ class KVMemory:
             self._pager.free(part)
         self._pager.shrink(table, (first + pages) * size)
         table.length = (first + pages) * size
-        self._claimed(self.tree.insert(tokens, table, False, chat, run.keys[:pages]), chat)
+        self._claimed(self.tree.insert(tokens, table, False, chat), chat)
         self.counts.restored_pages += pages
         return table.length - before
 

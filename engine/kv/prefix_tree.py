@@ -125,17 +125,13 @@ class PrefixTree:
             self._set_owners(node, node.owners | {chat})
         return new
 
-    def insert(
-        self, tokens: Sequence[int], table: PageTable, whole: bool, chat: str, keys: Sequence[bytes] = ()
-    ) -> list[Node]:
+    def insert(self, tokens: Sequence[int], table: PageTable, whole: bool, chat: str) -> list[Node]:
         """Make the pages of `table` findable for `chat`: full ones, and with `whole` a partly filled one.
 
         Where the tree has an equal page already, the table gets that one in the place of its own. Returns the
         nodes of full pages that `chat` did not own before.
 
-        Args:
-            tokens: at least the first `table.length` ids of the sequence.
-            keys: of its last full pages, as far as they are known.
+        `tokens`: at least the first `table.length` ids of the sequence.
         """
         size = self._pager.page_size
         full, rest = divmod(table.length, size)
@@ -145,8 +141,7 @@ class PrefixTree:
         for index in range(node.depth + 1, full):
             child = node.children.get(tuple(tokens[index * size : (index + 1) * size]))
             if child is None:
-                left = tokens[index * size : full * size], table.pages[index:full]
-                new += self._append(node, *left, keys, chat)
+                new += self._append(node, tokens[index * size : full * size], table.pages[index:full], chat)
                 node = new[-1]
                 break
             if chat not in child.owners:
@@ -216,17 +211,13 @@ class PrefixTree:
             last = node
         return last
 
-    def _append(
-        self, parent: Node, tokens: Sequence[int], pages: Sequence[int], keys: Sequence[bytes], chat: str
-    ) -> list[Node]:
-        """New nodes behind `parent`, of full pages that hold `tokens`; `keys` are the last ones', if known.
+    def _append(self, parent: Node, tokens: Sequence[int], pages: Sequence[int], chat: str) -> list[Node]:
+        """New nodes behind `parent`, of full pages that hold `tokens`.
 
         All at once: thousands come at the end of a long prompt, while other answers wait.
         """
         size, owners = self._pager.page_size, frozenset((chat,))
-        known = keys[max(0, len(keys) - len(pages)) :]
-        ids = id_bytes(tokens[: (len(pages) - len(known)) * size])
-        names = *keys_of_ids(parent.key, ids, ID_BYTES * size), *known
+        names = keys_of_ids(parent.key, id_bytes(tokens), ID_BYTES * size)
         new, last = list[Node](), parent
         for page, name, held in zip(pages, names, zip(*[iter(tokens)] * size, strict=True), strict=True):
             node = Node(held, last, last.depth + 1, name, page, {}, 0, owners, self.clock)

@@ -18,21 +18,6 @@ def test_keys_are_those_of_the_chain() -> None:
     assert [node.key for node in nodes] == [*chain_keys(ROOT_KEY, [[0, 1, 2, 3], [4, 5, 6, 7]]), b""]
 
 
-@pytest.mark.parametrize("known", [0, 1, 3, 5])
-def test_keys_that_are_known_are_not_computed(known: int) -> None:
-    grove, table = Grove(), PageTable()
-    grove.insert([*range(4)], whole=False)
-    grove.pager.grow(table, 16)
-    table.length = 16
-    given = [bytes([number]) * 16 for number in range(5)][:known]
-    grove.tree.insert([*range(16)], table, False, "", given)
-    begun, first, *others = (node.key for node in grove.tree.nodes())
-    assert begun == chain_keys(ROOT_KEY, [[0, 1, 2, 3]])[0]
-    if known < 3:
-        assert first == chain_keys(begun, [[4, 5, 6, 7]])[0]
-    assert [first, *others][3 - min(known, 3) :] == given[max(0, known - 3) :]
-
-
 def test_new_pages_are_used_when_they_come() -> None:
     grove = Grove(window=5)
     grove.insert([*range(8)])
