@@ -30,7 +30,7 @@ _LENIENT = 1.5
 _APART = 16
 """Steps beside answers after which there is one without a prompt: by what those take slices are judged, and a
 host may be slower than a moment ago."""
-_ASIDE, _ASIDE_SECONDS = 2, 4.0
+_ASIDE, _ASIDE_SECONDS = 3, 4.0
 """Of a chunk in a process of its own: times the tokens of others at most, and for how long alone. Between two
 of them nothing is computed for 0.04 s."""
 _LAUNCHED = 0.2

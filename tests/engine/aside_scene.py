@@ -82,7 +82,7 @@ def assert_all_right(model: Checked, listener: Listener, *commands: Generate) ->
 
 
 @contextmanager
-def beside(checked: Checked, *more: Generate, chunk: int = 64) -> Iterator[Listener]:
+def beside(checked: Checked, *more: Generate, chunk: int = 48) -> Iterator[Listener]:
     """An engine whose chat writes, and which is then asked for `more`."""
     with running_engine(EngineSettings(prefill_chunk=chunk)) as listener:
         listener.load(checked.folder)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from mmap import PAGESIZE
 from pathlib import Path
 
 import mlx.core as mx
@@ -87,3 +88,4 @@ def slow_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 def short_prompts_have_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of their own beside answers, however little time they would take without."""
     monkeypatch.setattr("engine.pacing.prompt_chunks.WORTH_ASIDE_S", 0.0)
+    monkeypatch.setattr("engine.cpu.left_out._WORTH", PAGESIZE)

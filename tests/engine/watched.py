@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from mmap import PAGESIZE
 
 import mlx.core as mx
 import pytest
@@ -130,6 +131,7 @@ def aside_always(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(Aside, "begin", note)
     monkeypatch.setattr("engine.pacing.prompt_chunks.FEWEST_ASIDE", 2)
     monkeypatch.setattr("engine.pacing.prompt_chunks.WORTH_ASIDE_S", 0.0)
+    monkeypatch.setattr("engine.cpu.left_out._WORTH", PAGESIZE)
     return chunks
 
 

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Callable
 from functools import partial
+from mmap import PAGESIZE
 from pathlib import Path
 from threading import current_thread, main_thread
 
@@ -53,6 +54,7 @@ def test_beside_steps_of_others_it_gives_the_same_as_at_once(
     """Others decode meanwhile, the arena grows, and all get the logits they get alone."""
     for size in ("_FEWEST", "_MOST"):
         monkeypatch.setattr(f"engine.cpu.aside_blocks.{size}", block)
+    monkeypatch.setattr("engine.cpu.left_out._WORTH", PAGESIZE)
     monkeypatch.setattr("engine.cpu.aside_blocks._WORTH", 1 << 12)  # columns are shared where blocks are few
     ids, rng = prompt(), random.Random(tokens)
     runner, other, table = Runner(model), PageTable(), PageTable()

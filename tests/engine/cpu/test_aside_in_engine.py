@@ -52,7 +52,7 @@ def test_a_chat_goes_on_while_a_long_prompt_is_computed(
         last = listener.events.index(listener.end_of(LONG.id))
         written = [event for event in listener.events[first:last] if isinstance(event, TextChunk)]
         assert sum(event.id == CHAT.id for event in written) > 3
-    assert slow.begun == [0] * 3 + [128] * 3  # the last 44 tokens are too few
+    assert slow.begun == [0] * 3 + [144] * 3  # the last 12 tokens are too few
 
 
 def test_progress_is_told_layer_by_layer_meanwhile(
@@ -65,7 +65,7 @@ def test_progress_is_told_layer_by_layer_meanwhile(
         told = [event for event in listener.events if isinstance(event, PrefillProgress)]
     done = [event.done_tokens for event in told if event.id == LONG.id]
     assert done == sorted(done)
-    assert {42, 85, 128 + 42, 128 + 85} & set(done)  # of 128 tokens a layer, or two, of three
+    assert {48, 96, 144 + 48, 144 + 96} & set(done)  # of 144 tokens a layer, or two, of three
     assert done[-1] == 300
 
 

@@ -40,9 +40,9 @@ def test_how_many_tokens_go_at_a_time(rate: float, most: int, remaining: int, to
 
 @pytest.mark.parametrize(
     ("longest", "remaining", "tokens"),
-    [(2048, 16384, 2048), (6144, 16384, 4096), (6144, 4096, 4096), (6144, 4097, 4096), (3000, 9000, 3000)],
+    [(2048, 16384, 2048), (8192, 16384, 6144), (8192, 6144, 6144), (6144, 6145, 6144), (3000, 9000, 3000)],
 )
-def test_they_are_up_to_two_chunks_of_others(longest: int, remaining: int, tokens: int) -> None:
+def test_they_are_up_to_three_chunks_of_others(longest: int, remaining: int, tokens: int) -> None:
     chunks = ChunkSizer(2048, 16, 4, longest)
     chunks.filled(2048, 1.0, 0.5)
     assert chunks.aside(remaining) == tokens
