@@ -25,10 +25,11 @@ _WORTH = 1 << 16
 
 def not_in(spans: Sequence[Span], pool: NDArray[Any]) -> list[Range]:
     """What of a pool (kv_heads, slots, head_dim), row-contiguous, holds no slot of `spans`: whole pages."""
-    begin, (a_head, a_slot, _) = pool.ctypes.data, pool.strides
-    held = sorted((span.begin * a_slot, span.end * a_slot) for span in spans)
+    heads, slots, width = pool.shape
+    begin, slot = pool.ctypes.data, width * pool.itemsize
+    held = sorted((span.begin * slot, span.end * slot) for span in spans)
     ends, begins = [begin], list[int]()
-    for head in range(begin, begin + pool.nbytes, a_head):
+    for head in range(begin, begin + heads * slots * slot, slots * slot):
         begins += [head + first for first, _ in held]
         ends += [head + last for _, last in held]
     page = mmap.PAGESIZE
