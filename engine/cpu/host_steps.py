@@ -67,6 +67,11 @@ class HostSteps:
                 return self._no_logits
             return decoder.logits(self._hidden(parts, tokens, ops, attend), self.ops)
 
+    def logits(self, hidden: mx.array) -> mx.array:
+        """Float32 logits (rows, vocab) of last hidden states (rows, width), evaluated ones."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return self._model.decoder.logits(host_view(hidden), self.ops)
+
     def through(self, filling: Filling, layers: range, staging: Staging) -> mx.array:
         """What a chunk comes to in these layers, (tokens, width), behind those that `filling.x` is from."""
         decoder, ops = self._model.decoder, self._prompt_ops

@@ -124,7 +124,8 @@ class FunctionalSteps:
         part.table.length += part.tokens
         if chunk.hidden is None:
             return self._no_logits
-        return self._model.decoder.logits(chunk.hidden, self._ops)
+        assert self.host is not None  # or there were no process
+        return self.host.logits(chunk.hidden)
 
     def wait_for_aside(self, filling: Filling, seconds: float) -> None:
         """See Runner."""
